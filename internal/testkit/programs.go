@@ -2,6 +2,7 @@ package testkit
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"net"
 	"os"
@@ -132,8 +133,11 @@ func (d *Daemon) Start() {
 }
 
 func (d *Daemon) ready() bool {
+	var endpoint struct {
+		PID int `json:"pid"`
+	}
 	text, err := os.ReadFile(filepath.Join(d.DataDir, "endpoint.json"))
-	return err == nil && bytes.Contains(text, fmt.Appendf(nil, "%d", d.Cmd.Process.Pid))
+	return err == nil && json.Unmarshal(text, &endpoint) == nil && endpoint.PID == d.Cmd.Process.Pid
 }
 
 // Running reports whether the process has not ended yet.
