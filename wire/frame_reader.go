@@ -1,0 +1,187 @@
+package wire
+
+import (
+	"errors"
+	"io"
+)
+
+const (
+	// firstSlab is the first allocation of a stream: an auth frame fits.
+	firstSlab = 2 << 10
+	// maxSlab bounds what a small frame that is kept can pin, and is large enough
+	// that allocations per small frame do not show in a profile.
+	maxSlab = 16 << 10
+	// largeFrame is the size from which a frame that does not fit the slab gets
+	// memory of its own: moving it to the next slab would copy too much.
+	largeFrame = maxSlab / 4
+
+	// maxEmptyReads is how often in a row a reader may return nothing.
+	maxEmptyReads = 100
+)
+
+var errBadRead = errors.New("wire: reader returned an impossible count")
+
+// FrameReader reads frames off a byte stream. It takes memory from slabs of 2 to
+// 16 KiB, which several small frames share; a large frame has memory of its own.
+// Memory once handed out with a frame is never written again by the reader, so a
+// frame may be kept for ever and by anyone; keeping a small one pins at most 16
+// KiB. A length in a header costs no memory before the bytes arrive: at any time
+// the reader holds at most about twice of what the peer has sent of the current
+// frame, or twice the size of its last large one.
+//
+// A FrameReader must not be used by two goroutines at once. It closes nothing.
+type FrameReader struct {
+	r        io.Reader
+	maxFrame int
+
+	buf        []byte // current slab; buf[start:end] is read and not handed out
+	start, end int
+	nextSlab   int   // size of the next slab
+	trusted    int   // a large frame up to this size is allocated at once
+	large      bool  // the last frame had memory of its own
+	readErr    error // from r; reported once what was read before is used up
+	fatal      error // what Next returned; it stays
+}
+
+// NewFrameReader returns a reader of the frames in r that refuses payloads
+// longer than maxFrame bytes. It allocates nothing until Next is called.
+func NewFrameReader(r io.Reader, maxFrame int) *FrameReader {
+	return &FrameReader{r: r, maxFrame: maxFrame, nextSlab: firstSlab}
+}
+
+// SetMaxFrame changes the payload limit, in bytes, from the next frame on.
+func (r *FrameReader) SetMaxFrame(n int) { r.maxFrame = n }
+
+// Buffered reports whether Next will return without reading: a further complete
+// frame, or the error that ends the stream, is already there.
+func (r *FrameReader) Buffered() bool {
+	if r.fatal != nil || r.readErr != nil {
+		return true
+	}
+	have := r.buf[r.start:r.end]
+	if len(have) < HeaderLen {
+		return false
+	}
+	h, err := ParseHeader(have, r.maxFrame)
+	return err != nil || int64(len(have)) >= HeaderLen+int64(h.Length)
+}
+
+// Next returns the next frame. The error is io.EOF when the stream ends between
+// frames or inside a header, io.ErrUnexpectedEOF when it ends inside a payload,
+// an error of ParseHeader, or the underlying reader's. After an error every
+// further call returns the same one.
+func (r *FrameReader) Next() (Frame, error) {
+	if r.fatal != nil {
+		return Frame{}, r.fatal
+	}
+	f, err := r.next()
+	if err != nil {
+		r.fatal, r.buf, r.start, r.end = err, nil, 0, 0
+		return Frame{}, err
+	}
+	return f, nil
+}
+
+func (r *FrameReader) next() (Frame, error) {
+	if err := r.fill(HeaderLen); err != nil {
+		return Frame{}, err
+	}
+	h, err := ParseHeader(r.buf[r.start:r.end], r.maxFrame)
+	if err != nil {
+		return Frame{}, err
+	}
+	n := HeaderLen + int(h.Length)
+	var raw []byte
+	if n > len(r.buf)-r.start && (n > largeFrame || n > r.nextSlab) {
+		raw, err = r.readLarge(n)
+	} else {
+		raw, err = r.readSmall(n)
+	}
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	return Frame{Flags: h.Flags, Raw: raw}, err
+}
+
+// readSmall returns a frame of n bytes as a part of the slab.
+func (r *FrameReader) readSmall(n int) ([]byte, error) {
+	r.large = false
+	if err := r.fill(n); err != nil {
+		return nil, err
+	}
+	raw := r.buf[r.start : r.start+n : r.start+n]
+	r.start += n
+	return raw, nil
+}
+
+// readLarge returns a frame of n bytes in memory of its own, which grows with
+// the bytes that arrive unless frames of that size have been seen. The slab
+// stays for the headers and small frames that follow.
+func (r *FrameReader) readLarge(n int) ([]byte, error) {
+	have := r.end - r.start
+	size := min(n, max(r.trusted, 2*have, r.nextSlab))
+	own := make([]byte, size)
+	copy(own, r.buf[r.start:r.end])
+	r.start = r.end
+	for have < n {
+		if have == len(own) {
+			bigger := make([]byte, min(n, 2*have))
+			copy(bigger, own)
+			own = bigger
+		}
+		if r.readErr != nil {
+			return nil, r.readErr
+		}
+		have += r.read(own[have:])
+	}
+	r.large, r.trusted = true, 2*n
+	return own, nil
+}
+
+// fill reads until the slab has n bytes to hand out. n is at most nextSlab or
+// fits the slab as it is.
+func (r *FrameReader) fill(n int) error {
+	for r.end-r.start < n {
+		if r.readErr != nil {
+			return r.readErr
+		}
+		if len(r.buf)-r.start < n {
+			r.newSlab()
+		}
+		room := r.buf[r.end:]
+		if r.large {
+			// Probably another large frame: bytes beyond its header would be copied.
+			room = room[:n-(r.end-r.start)]
+		}
+		r.end += r.read(room)
+	}
+	return nil
+}
+
+// newSlab replaces the slab and takes along what was not handed out.
+func (r *FrameReader) newSlab() {
+	buf := make([]byte, r.nextSlab)
+	r.end = copy(buf, r.buf[r.start:r.end])
+	r.buf, r.start = buf, 0
+	r.nextSlab = min(2*r.nextSlab, maxSlab)
+}
+
+// read reads at least one byte into b or sets readErr.
+func (r *FrameReader) read(b []byte) int {
+	for range maxEmptyReads {
+		n, err := r.r.Read(b)
+		if n < 0 || n > len(b) {
+			r.readErr = errBadRead
+			return 0
+		}
+		if err != nil {
+			r.readErr = err
+			return n
+		}
+		if n > 0 {
+			return n
+		}
+	}
+	r.readErr = io.ErrNoProgress
+	return 0
+}
