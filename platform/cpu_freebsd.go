@@ -1,0 +1,3 @@
+package platform
+
+const modelSysctl = "hw.model"

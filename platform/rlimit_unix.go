@@ -1,0 +1,28 @@
+//go:build linux || darwin || freebsd
+
+package platform
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+func openFileLimit() (Limit, error) { return getLimit("open files", unix.RLIMIT_NOFILE) }
+
+func lockedMemoryLimit() (Limit, error) { return getLimit("locked memory", unix.RLIMIT_MEMLOCK) }
+
+func getLimit(what string, resource int) (Limit, error) {
+	var r unix.Rlimit
+	if err := unix.Getrlimit(resource, &r); err != nil {
+		return Limit{}, fmt.Errorf("limit of %s: %w", what, err)
+	}
+	return Limit{Soft: limitValue(uint64(r.Cur)), Hard: limitValue(uint64(r.Max))}, nil
+}
+
+func limitValue(v uint64) uint64 {
+	if v == unix.RLIM_INFINITY {
+		return Unlimited
+	}
+	return v
+}
