@@ -1,0 +1,42 @@
+package broker
+
+import (
+	"fmt"
+	"unicode/utf8"
+)
+
+// maxNameBytes is the longest identifier that fits the wire's u16 string length.
+const maxNameBytes = 65535
+
+// Key names a stream or a cache. All three parts are non-empty UTF-8 of at most
+// 65535 bytes.
+type Key struct {
+	Tenant    string
+	Namespace string
+	Name      string
+}
+
+// String returns the key in the form tenant/namespace/name.
+func (k Key) String() string { return k.Tenant + "/" + k.Namespace + "/" + k.Name }
+
+func (k Key) validate() error {
+	if err := validateName("tenant", k.Tenant); err != nil {
+		return err
+	}
+	if err := validateName("namespace", k.Namespace); err != nil {
+		return err
+	}
+	return validateName("name", k.Name)
+}
+
+func validateName(what, name string) error {
+	switch {
+	case name == "":
+		return &InvalidNameError{What: what, Reason: "empty"}
+	case len(name) > maxNameBytes:
+		return &InvalidNameError{What: what, Reason: fmt.Sprintf("%d bytes, at most %d", len(name), maxNameBytes)}
+	case !utf8.ValidString(name):
+		return &InvalidNameError{What: what, Reason: "not UTF-8"}
+	}
+	return nil
+}

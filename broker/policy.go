@@ -1,0 +1,38 @@
+package broker
+
+import "fmt"
+
+// Policy says what happens to a frame that does not fit a subscription's queue.
+// A frame always fits an empty queue, whatever its size.
+type Policy uint8
+
+const (
+	// PolicyDropNew drops the frame that does not fit and keeps the queue.
+	PolicyDropNew Policy = iota
+	// PolicyBlock drops nothing: the stream takes no further publications until
+	// the queue has room or the subscription ends. Other streams go on.
+	PolicyBlock
+	// PolicyDropOld drops frames from the head of the queue until the new one
+	// fits.
+	PolicyDropOld
+)
+
+var policyNames = [...]string{PolicyDropNew: "drop_new", PolicyBlock: "block", PolicyDropOld: "drop_old"}
+
+// String returns drop_new, block or drop_old.
+func (p Policy) String() string {
+	if int(p) < len(policyNames) {
+		return policyNames[p]
+	}
+	return fmt.Sprintf("policy(%d)", uint8(p))
+}
+
+// ParsePolicy is the inverse of Policy.String.
+func ParsePolicy(s string) (Policy, error) {
+	for p, name := range policyNames {
+		if s == name {
+			return Policy(p), nil
+		}
+	}
+	return 0, fmt.Errorf("broker: unknown queue policy %q (want drop_new, block or drop_old)", s)
+}
