@@ -3,6 +3,7 @@ package wire
 import (
 	"errors"
 	"io"
+	"os"
 )
 
 const (
@@ -29,6 +30,9 @@ var errBadRead = errors.New("wire: reader returned an impossible count")
 // the reader holds at most about twice of what the peer has sent of the current
 // frame, or twice the size of its last large one.
 //
+// A read deadline (os.ErrDeadlineExceeded) does not end the FrameReader: Next
+// returns the error, and the next call goes on where that one stopped.
+//
 // A FrameReader must not be used by two goroutines at once. It closes nothing.
 type FrameReader struct {
 	r        io.Reader
@@ -36,11 +40,16 @@ type FrameReader struct {
 
 	buf        []byte // current slab; buf[start:end] is read and not handed out
 	start, end int
-	nextSlab   int   // size of the next slab
-	trusted    int   // a large frame up to this size is allocated at once
-	large      bool  // the last frame had memory of its own
-	readErr    error // from r; reported once what was read before is used up
-	fatal      error // what Next returned; it stays
+	nextSlab   int  // size of the next slab
+	trusted    int  // a large frame up to this size is allocated at once
+	large      bool // the last frame had memory of its own
+
+	own  []byte // memory of the large frame being read, nil if there is none
+	have int    // bytes of it that were read
+	need int    // bytes of the whole frame
+
+	readErr error // from r; reported once what was read before is used up
+	fatal   error // what Next returned; it stays
 }
 
 // NewFrameReader returns a reader of the frames in r that refuses payloads
@@ -68,21 +77,28 @@ func (r *FrameReader) Buffered() bool {
 
 // Next returns the next frame. The error is io.EOF when the stream ends between
 // frames or inside a header, io.ErrUnexpectedEOF when it ends inside a payload,
-// an error of ParseHeader, or the underlying reader's. After an error every
-// further call returns the same one.
+// an error of ParseHeader, or the underlying reader's. After an error other than
+// os.ErrDeadlineExceeded every further call returns the same one.
 func (r *FrameReader) Next() (Frame, error) {
 	if r.fatal != nil {
 		return Frame{}, r.fatal
 	}
 	f, err := r.next()
-	if err != nil {
-		r.fatal, r.buf, r.start, r.end = err, nil, 0, 0
+	switch {
+	case err == nil:
+		return f, nil
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		r.readErr = nil
 		return Frame{}, err
 	}
-	return f, nil
+	r.fatal, r.buf, r.start, r.end, r.own = err, nil, 0, 0, nil
+	return Frame{}, err
 }
 
 func (r *FrameReader) next() (Frame, error) {
+	if r.own != nil {
+		return r.readLarge()
+	}
 	if err := r.fill(HeaderLen); err != nil {
 		return Frame{}, err
 	}
@@ -91,16 +107,20 @@ func (r *FrameReader) next() (Frame, error) {
 		return Frame{}, err
 	}
 	n := HeaderLen + int(h.Length)
-	var raw []byte
 	if n > len(r.buf)-r.start && (n > largeFrame || n > r.nextSlab) {
-		raw, err = r.readLarge(n)
-	} else {
-		raw, err = r.readSmall(n)
+		r.startLarge(n)
+		return r.readLarge()
 	}
+	raw, err := r.readSmall(n)
+	return Frame{Flags: h.Flags, Raw: raw}, payloadErr(err)
+}
+
+// payloadErr is the error for a stream that ends inside a payload.
+func payloadErr(err error) error {
 	if err == io.EOF {
-		err = io.ErrUnexpectedEOF
+		return io.ErrUnexpectedEOF
 	}
-	return Frame{Flags: h.Flags, Raw: raw}, err
+	return err
 }
 
 // readSmall returns a frame of n bytes as a part of the slab.
@@ -114,28 +134,33 @@ func (r *FrameReader) readSmall(n int) ([]byte, error) {
 	return raw, nil
 }
 
-// readLarge returns a frame of n bytes in memory of its own, which grows with
-// the bytes that arrive unless frames of that size have been seen. The slab
-// stays for the headers and small frames that follow.
-func (r *FrameReader) readLarge(n int) ([]byte, error) {
-	have := r.end - r.start
-	size := min(n, max(r.trusted, 2*have, r.nextSlab))
-	own := make([]byte, size)
-	copy(own, r.buf[r.start:r.end])
+// startLarge begins a frame of n bytes in memory of its own. The slab stays for
+// the headers and small frames that follow.
+func (r *FrameReader) startLarge(n int) {
+	r.have, r.need = r.end-r.start, n
+	r.own = make([]byte, min(n, max(r.trusted, 2*r.have, r.nextSlab)))
+	copy(r.own, r.buf[r.start:r.end])
 	r.start = r.end
-	for have < n {
-		if have == len(own) {
-			bigger := make([]byte, min(n, 2*have))
-			copy(bigger, own)
-			own = bigger
+}
+
+// readLarge completes the frame that startLarge began. Its memory grows with the
+// bytes that arrive unless frames of that size have been seen.
+func (r *FrameReader) readLarge() (Frame, error) {
+	for r.have < r.need {
+		if r.have == len(r.own) {
+			bigger := make([]byte, min(r.need, 2*r.have))
+			copy(bigger, r.own)
+			r.own = bigger
 		}
 		if r.readErr != nil {
-			return nil, r.readErr
+			return Frame{}, payloadErr(r.readErr)
 		}
-		have += r.read(own[have:])
+		r.have += r.read(r.own[r.have:])
 	}
-	r.large, r.trusted = true, 2*n
-	return own, nil
+	raw := r.own
+	r.own, r.large, r.trusted = nil, true, 2*r.need
+	h, err := ParseHeader(raw, r.need)
+	return Frame{Flags: h.Flags, Raw: raw}, err
 }
 
 // fill reads until the slab has n bytes to hand out. n is at most nextSlab or
