@@ -1,5 +1,7 @@
 package platform
 
+import "strconv"
+
 // Capability is a Linux capability number (capabilities(7)).
 type Capability uint
 
@@ -39,7 +41,7 @@ func (c Capability) String() string {
 	if n, ok := capabilityNames[c]; ok {
 		return n
 	}
-	return "CAP_" + itoa(int(c))
+	return "CAP_" + strconv.Itoa(int(c))
 }
 
 // HasCapability reports whether the effective set of the calling thread holds

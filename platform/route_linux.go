@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/netip"
 	"syscall"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -99,13 +98,16 @@ func parseRoute(reply []byte) (index, mtu int, err error) {
 	return 0, 0, errors.New("netlink: no route in the answer")
 }
 
+// netlinkError reads the kernel's refusal. For a route of the types blackhole
+// and prohibit it is EINVAL and EACCES (fib_props in net/ipv4/fib_semantics.c);
+// the request itself is well-formed, so they mean nothing else here.
 func netlinkError(data []byte) error {
 	if len(data) < 4 {
 		return errors.New("netlink: short error message")
 	}
 	errno := unix.Errno(-int32(binary.NativeEndian.Uint32(data)))
 	switch errno {
-	case unix.ENETUNREACH, unix.EHOSTUNREACH, unix.ESRCH:
+	case unix.ENETUNREACH, unix.EHOSTUNREACH, unix.ESRCH, unix.EINVAL, unix.EACCES:
 		return fmt.Errorf("%w: %w", ErrNoRoute, errno)
 	}
 	return fmt.Errorf("netlink: %w", errno)
@@ -127,25 +129,9 @@ func routeAttrs(m *syscall.NetlinkMessage) (index, mtu int, err error) {
 		}
 	}
 	if index == 0 {
-		if blackhole(m.Data) {
-			return 0, 0, fmt.Errorf("%w: the route forbids it", ErrNoRoute)
-		}
 		return 0, 0, errors.New("netlink: route without interface")
 	}
 	return index, mtu, nil
-}
-
-// blackhole reports whether a struct rtmsg is of a type that sends nothing.
-func blackhole(data []byte) bool {
-	const typeAt = int(unsafe.Offsetof(unix.RtMsg{}.Type))
-	if len(data) <= typeAt {
-		return false
-	}
-	switch data[typeAt] {
-	case unix.RTN_BLACKHOLE, unix.RTN_UNREACHABLE, unix.RTN_PROHIBIT:
-		return true
-	}
-	return false
 }
 
 // metricMTU finds RTAX_MTU among the attributes nested in RTA_METRICS.

@@ -33,12 +33,7 @@ func (c UDPCounters) Add(o UDPCounters) UDPCounters {
 // Sub returns what was counted since the earlier snapshot o. A counter that
 // went backwards (it wrapped, or the namespace is another one) gives 0.
 func (c UDPCounters) Sub(o UDPCounters) UDPCounters {
-	return c.combine(o, func(a, b uint64) uint64 {
-		if a < b {
-			return 0
-		}
-		return a - b
-	})
+	return c.combine(o, since)
 }
 
 func (c UDPCounters) combine(o UDPCounters, f func(a, b uint64) uint64) UDPCounters {

@@ -1,0 +1,9 @@
+//go:build !linux && !darwin && !freebsd
+
+package platform
+
+// The setting is not known here.
+const (
+	readLimitSysctl  = ""
+	writeLimitSysctl = ""
+)
