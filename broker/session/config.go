@@ -1,0 +1,157 @@
+package session
+
+import (
+	"fmt"
+	"time"
+
+	"felix/broker"
+	"felix/wire"
+)
+
+// Offsets says which events of a stream without a log carry their sequence
+// number as an offset. It only concerns subscriptions whose control stream
+// offered offsets (wire.FlagEventOffsets).
+type Offsets uint8
+
+const (
+	// OffsetsReplay puts offsets on replayed events and not on live ones, as
+	// the original broker does. A client knows how far its replay got.
+	OffsetsReplay Offsets = iota
+	// OffsetsAll puts offsets on live events too. A client sees every gap that
+	// a full queue left and can resume from wherever it was cut off. Clients
+	// that take an offset for a promise of durability may end a subscription
+	// whose events they cannot keep up with.
+	OffsetsAll
+	// OffsetsNone puts offsets nowhere.
+	OffsetsNone
+)
+
+var offsetsNames = [...]string{OffsetsReplay: "replay", OffsetsAll: "all", OffsetsNone: "none"}
+
+// String returns replay, all or none.
+func (o Offsets) String() string {
+	if int(o) < len(offsetsNames) {
+		return offsetsNames[o]
+	}
+	return fmt.Sprintf("offsets(%d)", uint8(o))
+}
+
+// ParseOffsets is the inverse of Offsets.String.
+func ParseOffsets(s string) (Offsets, error) {
+	for o, name := range offsetsNames {
+		if s == name {
+			return Offsets(o), nil
+		}
+	}
+	return 0, fmt.Errorf("session: unknown offsets mode %q (want replay, all or none)", s)
+}
+
+// Config are the settings of a Server. In every field except the booleans and
+// the two waits, zero means the value of [DefaultConfig].
+type Config struct {
+	// MaxFrameBytes is the largest frame payload taken or sent, in bytes.
+	MaxFrameBytes int
+	// MaxFrameBytesBeforeAuth is the same for a stream that has not
+	// authenticated.
+	MaxFrameBytesBeforeAuth int
+	// AuthTimeout is how long a stream may take from its first byte to the end
+	// of its auth message.
+	AuthTimeout time.Duration
+
+	// AckOnCommit makes an ack say that the batch has been handed to every
+	// subscriber's queue, instead of that it has been accepted. It may take
+	// the broker's Options.CommitWait; then it is the error "publish commit
+	// timeout", which leaves the outcome open.
+	AckOnCommit bool
+	// AckedWait and UnackedWait say what a publish with and without ack does
+	// when a queue or a byte budget is full. While one waits, its stream is not
+	// read.
+	AckedWait, UnackedWait broker.Wait
+
+	// ReplyQueue bounds the replies of a control stream that are owed or not yet
+	// written. While it is full the stream is not read.
+	ReplyQueue int
+	// ReplyQueueBytes is the same bound in bytes of cache values; a single
+	// larger one is let in when nothing else waits.
+	ReplyQueueBytes int
+	// ReplyStallTimeout is how long a client that has finished sending may take
+	// to accept the next piece of its replies before the stream is reset.
+	ReplyStallTimeout time.Duration
+	// LingerTimeout and LingerBytes bound how long the rest of an oversized frame
+	// is read and thrown away, so that a client that is still writing gets to
+	// read why it was refused.
+	LingerTimeout time.Duration
+	LingerBytes   int64
+
+	// OpenTimeout is how long a subscription waits for the client to allow one
+	// more stream.
+	OpenTimeout time.Duration
+	// EventBatchMaxDelay is how long a single event may wait for others to share
+	// a frame with, up to the broker's Options.EventBatchMaxEvents and
+	// EventBatchMaxBytes. Zero, the default, merges only what is queued already.
+	EventBatchMaxDelay time.Duration
+	// MaxBytesPerWrite bounds the small frames that are gathered for one write to
+	// an event stream, and the frames made of single events. Frames of a quarter
+	// of it and more are written as they are, without a copy.
+	MaxBytesPerWrite int
+	// Offsets says which events carry offsets.
+	Offsets Offsets
+
+	// DrainGrace is how long Drain goes on serving the streams that are open. 0:
+	// half of the time Drain is given, at least 1 s; 12.5 s if it is given no
+	// limit. Half of it again is for the queues of subscriptions.
+	DrainGrace time.Duration
+	// DrainIdle is how long a stream must be silent during a drain to count as
+	// finished.
+	DrainIdle time.Duration
+	// CloseLinger is the time between the last write of a drain and the close of
+	// the connection, which would discard what is still on its way.
+	CloseLinger time.Duration
+}
+
+// DefaultConfig returns the settings that zero fields stand for, with publishes
+// that wait for room: those with ack for as long as the broker's QueueWait,
+// those without for ever, since they cannot be told that they were dropped.
+func DefaultConfig() Config {
+	return Config{
+		MaxFrameBytes:           wire.DefaultMaxFrameBytes,
+		MaxFrameBytesBeforeAuth: 64 << 10,
+		AuthTimeout:             10 * time.Second,
+		AckedWait:               broker.WaitBounded,
+		UnackedWait:             broker.WaitForever,
+		ReplyQueue:              2048,
+		ReplyQueueBytes:         1 << 20,
+		ReplyStallTimeout:       10 * time.Second,
+		LingerTimeout:           5 * time.Second,
+		LingerBytes:             64 << 20,
+		OpenTimeout:             10 * time.Second,
+		MaxBytesPerWrite:        64 << 10,
+		DrainIdle:               250 * time.Millisecond,
+		CloseLinger:             100 * time.Millisecond,
+	}
+}
+
+func (c Config) withDefaults() Config {
+	d := DefaultConfig()
+	orDefault(&c.MaxFrameBytes, d.MaxFrameBytes)
+	orDefault(&c.MaxFrameBytesBeforeAuth, d.MaxFrameBytesBeforeAuth)
+	c.MaxFrameBytesBeforeAuth = min(c.MaxFrameBytesBeforeAuth, c.MaxFrameBytes)
+	orDefault(&c.AuthTimeout, d.AuthTimeout)
+	orDefault(&c.ReplyQueue, d.ReplyQueue)
+	orDefault(&c.ReplyQueueBytes, d.ReplyQueueBytes)
+	orDefault(&c.ReplyStallTimeout, d.ReplyStallTimeout)
+	orDefault(&c.LingerTimeout, d.LingerTimeout)
+	orDefault(&c.LingerBytes, d.LingerBytes)
+	orDefault(&c.OpenTimeout, d.OpenTimeout)
+	orDefault(&c.MaxBytesPerWrite, d.MaxBytesPerWrite)
+	orDefault(&c.DrainIdle, d.DrainIdle)
+	orDefault(&c.CloseLinger, d.CloseLinger)
+	return c
+}
+
+// orDefault replaces a value that was not set.
+func orDefault[T int | int64 | time.Duration](v *T, d T) {
+	if *v <= 0 {
+		*v = d
+	}
+}

@@ -1,0 +1,195 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"felix/broker"
+)
+
+// connection is one connection being served.
+type connection struct {
+	server  *Server
+	id      uint64
+	conn    Conn
+	account *broker.Account
+	since   time.Time
+	frames  atomic.Uint64
+
+	accepting     context.Context // ends when no further stream is taken
+	stopAccepting context.CancelFunc
+
+	// What runs for the connection. Whatever adds to a later one is itself in
+	// an earlier one, so they can be waited for in this order.
+	streams sync.WaitGroup // the accept loops and the client-opened streams
+	writers sync.WaitGroup // writers of replies whose outcome came late
+	feeders sync.WaitGroup // subscriptions
+
+	mu              sync.Mutex
+	tenant, subject string
+	inputs          map[*input]*replies // client-opened streams; nil for uni streams
+	subs            map[*feeder]struct{}
+	draining        bool
+}
+
+func newConnection(s *Server, c Conn, id uint64) *connection {
+	conn := &connection{
+		server: s, id: id, conn: c, account: s.broker.NewAccount(), since: time.Now(),
+		inputs: make(map[*input]*replies), subs: make(map[*feeder]struct{}),
+	}
+	conn.accepting, conn.stopAccepting = context.WithCancel(c.Context())
+	// Two accept loops, counted from here on so that a drain can wait at once.
+	conn.streams.Add(2)
+	return conn
+}
+
+// serve runs until the connection has ended and returns why it did.
+func (c *connection) serve() error {
+	go c.acceptStreams()
+	go c.acceptUniStreams()
+	ctx := c.conn.Context()
+	<-ctx.Done()
+	c.stopAccepting()
+	c.account.Close()
+	c.streams.Wait()
+	c.writers.Wait()
+	c.feeders.Wait()
+	return fmt.Errorf("connection ended: %w", context.Cause(ctx))
+}
+
+// acceptStreams serves the bidirectional streams that the client opens.
+func (c *connection) acceptStreams() {
+	defer c.streams.Done()
+	for {
+		s, err := c.conn.AcceptStream(c.accepting)
+		if err != nil {
+			c.acceptFailed()
+			return
+		}
+		c.server.count.add(ControlStreams, 1)
+		c.streams.Go(newControlStream(c, s).run)
+	}
+}
+
+// acceptUniStreams serves the unidirectional streams that the client opens.
+func (c *connection) acceptUniStreams() {
+	defer c.streams.Done()
+	for {
+		s, err := c.conn.AcceptUniStream(c.accepting)
+		if err != nil {
+			c.acceptFailed()
+			return
+		}
+		c.server.count.add(UniStreams, 1)
+		c.streams.Go(newUniStream(c, s).run)
+	}
+}
+
+// acceptFailed ends a connection that gives out no more streams, unless it is
+// us who want none.
+func (c *connection) acceptFailed() {
+	if c.accepting.Err() == nil {
+		shutDown(c.conn)
+	}
+}
+
+// opened registers a client-opened stream; out is nil for a uni stream.
+func (c *connection) opened(in *input, out *replies) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.inputs[in] = out
+	if c.draining {
+		in.drain()
+	}
+}
+
+func (c *connection) closed(in *input) {
+	if in.woken > 0 {
+		in.account()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.inputs, in)
+}
+
+// identified remembers whose token was seen last.
+func (c *connection) identified(tenant, subject string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tenant, c.subject = tenant, subject
+}
+
+func (c *connection) addFeeder(f *feeder) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.subs[f] = struct{}{}
+}
+
+func (c *connection) removeFeeder(f *feeder) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.subs, f)
+}
+
+// beginDrain takes no more streams, and lets those that are open end. It reports
+// whether there is anything to end.
+func (c *connection) beginDrain() (busy bool) {
+	c.stopAccepting()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.draining = true
+	for in := range c.inputs {
+		in.drain()
+	}
+	return len(c.inputs)+len(c.subs) > 0
+}
+
+// stopStreams ends client-opened streams after the frame they are at, and
+// publishes that wait for room. It returns how many streams it cut short.
+func (c *connection) stopStreams() int {
+	c.account.Close()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for in := range c.inputs {
+		in.stop()
+	}
+	c.server.count.add(DrainCutStreams, uint64(len(c.inputs)))
+	return len(c.inputs)
+}
+
+func (c *connection) isDraining() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.draining
+}
+
+// openSubscriptions returns how many there are.
+func (c *connection) openSubscriptions() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.subs)
+}
+
+func (c *connection) stats(now time.Time) ConnectionStats {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	st := ConnectionStats{
+		ID: c.id, RemoteAddr: c.conn.RemoteAddr().String(), Since: c.since,
+		Tenant: c.tenant, Subject: c.subject, FramesRead: c.frames.Load(),
+	}
+	for _, out := range c.inputs {
+		if out == nil {
+			st.UniStreams++
+			continue
+		}
+		st.ControlStreams++
+		st.QueuedReplies += out.queued()
+	}
+	for f := range c.subs {
+		st.Subscriptions = append(st.Subscriptions, f.stats(now))
+	}
+	return st
+}
