@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 )
@@ -12,9 +13,11 @@ type Broker struct {
 	opts     Options
 	inflight budget // frame bytes
 	workers  []*worker
-	done     chan struct{} // closed when Close begins
+	closeOne sync.Once
+	closing  atomic.Bool   // Close has begun
+	done     chan struct{} // closed with it
+	running  atomic.Int32  // workers
 	drained  chan struct{} // closed when the workers have ended
-	closing  sync.Once
 
 	nextSubID     atomic.Uint64
 	subscriptions atomic.Int64
@@ -52,16 +55,17 @@ func New(o Options) *Broker {
 	b.cache.init(b)
 	ingress := b.Stage("ingress", "Publications an ingress worker handled between waking up and parking again.")
 	b.feedWakeups = b.Stage("feed", "Event frames a subscription's reader took out of its queue at once.")
-	var running sync.WaitGroup
+	b.running.Store(int32(o.Workers))
 	for i := range o.Workers {
 		w := newWorker(i, ingress)
 		b.workers = append(b.workers, w)
-		running.Go(w.run)
+		go func() {
+			w.run()
+			if b.running.Add(-1) == 0 {
+				close(b.drained)
+			}
+		}()
 	}
-	go func() {
-		running.Wait()
-		close(b.drained)
-	}()
 	return b
 }
 
@@ -77,7 +81,8 @@ func (b *Broker) count(e Event) { b.events[e].Add(1) }
 // returns the context's error. Every accepted publication has been completed
 // when Close returns. Later calls wait for the first one's work to end.
 func (b *Broker) Close(ctx context.Context) error {
-	b.closing.Do(func() {
+	b.closeOne.Do(func() {
+		b.closing.Store(true)
 		close(b.done)
 		b.mu.Lock()
 		b.closed = true
@@ -96,7 +101,7 @@ func (b *Broker) Close(ctx context.Context) error {
 	select {
 	case <-b.drained:
 	case <-ctx.Done():
-		err = context.Cause(ctx)
+		err = fmt.Errorf("broker: close: %w", context.Cause(ctx))
 		for _, s := range b.allStreams() {
 			s.abandon(ErrQueueClosed)
 		}
@@ -106,16 +111,6 @@ func (b *Broker) Close(ctx context.Context) error {
 		s.finishSubscriptions()
 	}
 	return err
-}
-
-// isClosing reports whether Close has begun.
-func (b *Broker) isClosing() bool {
-	select {
-	case <-b.done:
-		return true
-	default:
-		return false
-	}
 }
 
 // allStreams returns the registered streams and those that are on their way out.

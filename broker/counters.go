@@ -107,7 +107,7 @@ var counterInfo = [numCounters]struct{ name, help string }{
 	Split:                   {"publish_split", "Publications over the event-batch limits, which were cut into several event frames."},
 	RingEvicted:             {"ring_evicted", "Event frames that left the replay ring to make room for newer ones."},
 	Replayed:                {"subscribe_replayed", "Event frames handed out of the replay ring to new subscriptions."},
-	Blocked:                 {"fanout_blocked", "Event frames that had to wait for room in a queue under the block policy."},
+	Blocked:                 {"fanout_blocked", "Event frames of runs that took a queue over its bounds under the block policy and stalled the stream."},
 }
 
 // Name returns the counter's metric name, in snake_case, without prefix or unit.

@@ -15,8 +15,8 @@ type Account struct {
 	bytes         budget
 	subscriptions atomic.Int64
 	maxSubs       int64
-	done          chan struct{}
-	once          sync.Once
+	closed        atomic.Bool
+	done          chan struct{} // closed with closed
 }
 
 // NewAccount opens an account with Options.ConnInflightBytes and
@@ -31,22 +31,17 @@ func (b *Broker) NewAccount() *Account {
 
 // Close makes every Submit on the account, waiting ones included, fail with
 // ErrAdmissionClosed. What was accepted before is published all the same.
-func (a *Account) Close() { a.once.Do(func() { close(a.done) }) }
+func (a *Account) Close() {
+	if !a.closed.Swap(true) {
+		close(a.done)
+	}
+}
 
 // InflightBytes returns the frame bytes charged to the account at the moment.
 func (a *Account) InflightBytes() int64 { return a.bytes.used.Load() }
 
 // Subscriptions returns the number of open subscriptions of the account.
 func (a *Account) Subscriptions() int { return int(a.subscriptions.Load()) }
-
-func (a *Account) isClosed() bool {
-	select {
-	case <-a.done:
-		return true
-	default:
-		return false
-	}
-}
 
 // job is an accepted publication on its way to a worker.
 type job struct {
@@ -139,7 +134,7 @@ func splitBatch(b Batch, maxEvents, maxBytes int) ([]Batch, error) {
 // admit takes the bytes and the place in the stream's queue that j needs. It
 // holds nothing when it fails.
 func (b *Broker) admit(ctx context.Context, s *Stream, j *job, w Wait) (waited bool, _ Counter, _ error) {
-	if b.isClosing() || (j.account != nil && j.account.isClosed()) {
+	if b.closing.Load() || (j.account != nil && j.account.closed.Load()) {
 		return false, RefusedClosed, ErrAdmissionClosed
 	}
 	n := j.charge()
@@ -198,7 +193,7 @@ func (b *Broker) waitFailed(ctx context.Context, s *Stream, out waitOutcome, tim
 		return timeout, err
 	case out == waitCancelled:
 		return RefusedCancelled, context.Cause(ctx)
-	case !b.isClosing() && !s.Active():
+	case !b.closing.Load() && !s.Active():
 		return RefusedStreamGone, &StreamGoneError{Handle: s.handle}
 	}
 	return RefusedClosed, ErrAdmissionClosed
@@ -226,7 +221,7 @@ func (s *Stream) enqueue(j job, waited bool) (Counter, error) {
 	switch {
 	case l.closed:
 		return RefusedStreamGone, &StreamGoneError{Handle: s.handle}
-	case s.broker.isClosing():
+	case s.broker.closing.Load():
 		return RefusedClosed, ErrAdmissionClosed
 	}
 	events, bytes := j.batch.Count, j.batch.Bytes

@@ -9,8 +9,11 @@ type Policy uint8
 const (
 	// PolicyDropNew drops the frame that does not fit and keeps the queue.
 	PolicyDropNew Policy = iota
-	// PolicyBlock drops nothing: the stream takes no further publications until
-	// the queue has room or the subscription ends. Other streams go on.
+	// PolicyBlock drops nothing. When a run of publications (at most 512, or the
+	// first 1 MiB) takes the queue over its bounds, the stream is stalled: the
+	// run is not completed, stays charged to its publishers, and nothing more of
+	// the stream is published until the queue is within its bounds again or the
+	// subscription ends. Other streams go on.
 	PolicyBlock
 	// PolicyDropOld drops frames from the head of the queue until the new one
 	// fits.

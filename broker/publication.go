@@ -91,12 +91,12 @@ type SubscriptionStats struct {
 	ID     uint64
 	Stream Key
 	Policy Policy
-	// Offered = Delivered + DroppedNew + DroppedOld + DroppedClosed + Queued + Waiting.
+	// Offered = Delivered + DroppedNew + DroppedOld + DroppedClosed + Queued.
 	Offered, Delivered, DroppedNew, DroppedOld, DroppedClosed Tally
-	// Queued is in the queue, Waiting at the worker until the queue has room
-	// (block policy).
-	Queued, Waiting Tally
-	// QueuedBytes are the frame bytes in the queue, which its bound is about.
+	// Queued is in the queue, and QueuedBytes the frame bytes of that, which the
+	// queue's bound is about.
+	Queued      Tally
 	QueuedBytes int64
-	Closed      bool
+	// Closed: nothing more is offered.
+	Closed bool
 }

@@ -3,8 +3,6 @@ package broker
 import (
 	"sync"
 	"sync/atomic"
-
-	"felix/wire"
 )
 
 // Stream is one topic: an order of events, a replay ring and the subscriptions.
@@ -13,7 +11,8 @@ type Stream struct {
 	key    Key
 	handle uint64
 	worker *worker
-	done   chan struct{} // closed by remove
+	closed atomic.Bool   // deleted
+	done   chan struct{} // closed with closed
 
 	lane    lane
 	ready   bool         // in worker.ready; guarded by worker.mu
@@ -65,14 +64,7 @@ func (s *Stream) Handle() uint64 { return s.handle }
 
 // Active reports whether the stream is still registered. It is cheap enough to
 // validate a cached *Stream with.
-func (s *Stream) Active() bool {
-	select {
-	case <-s.done:
-		return false
-	default:
-		return true
-	}
-}
+func (s *Stream) Active() bool { return !s.closed.Load() }
 
 // Info describes the stream.
 func (s *Stream) Info() StreamInfo {
@@ -133,7 +125,9 @@ func (s *Stream) idle(w *worker) bool {
 		w.unschedule()
 	}
 	s.lane.mu.Unlock()
-	s.settle()
+	if !s.Active() {
+		s.settle()
+	}
 	return true
 }
 
@@ -150,7 +144,7 @@ func (s *Stream) start(w *worker) int {
 	}
 	run := s.jobs[s.first : s.first+n]
 	if s.failure == nil {
-		s.publish(run, w)
+		s.publish(run, size <= smallRun, w)
 		return n
 	}
 	why := AbandonedClosed
@@ -185,12 +179,15 @@ func (s *Stream) take() {
 
 // publish numbers the events of a run, keeps them and offers them to every
 // subscription. s.mu is held.
-func (s *Stream) publish(run []job, w *worker) {
+func (s *Stream) publish(run []job, small bool, w *worker) {
 	out := w.scratch[:0]
 	for i := range run {
 		j := &run[i]
 		s.settleJob(&j.batch, Published)
 		if j.parts == nil {
+			if small {
+				j.batch.Frame = s.detach(j.batch.Frame)
+			}
 			out = s.number(out, j.batch)
 			continue
 		}
@@ -215,29 +212,28 @@ func (s *Stream) number(out []Delivery, b Batch) []Delivery {
 	if b.Count == 0 {
 		return out
 	}
-	if len(s.subs) > 0 || s.ring.maxEvents > 0 {
-		b.Frame = s.detach(b.Frame)
-	}
 	d := Delivery{Frame: b.Frame, Count: b.Count, Bytes: b.Bytes}
 	return append(out, s.ring.append(d, &s.counts[RingEvicted]))
 }
 
-// A frame is a part of the buffer its publisher's stream was read into. One
-// small frame kept in the ring of a quiet stream would keep the whole buffer,
-// and everything that other streams got through it, from being freed, so that
-// the bounds on ring and queue bytes would mean little. Frames of at most
-// smallFrame bytes are therefore copied together. Chunks grow from firstChunk to
-// maxChunk as they fill up.
+// A frame is a part of the buffer its publisher's stream was read into. A small
+// frame in the ring of a quiet stream would keep the whole buffer, and everything
+// that other streams got through it, from being freed, so that the bounds on ring
+// and queue bytes would mean little. The frames of a run of at most smallRun bytes
+// are therefore copied together, into chunks that grow from firstChunk to maxChunk
+// as they fill up. In longer runs the frames are neighbours in their buffer and
+// keep little else alive; copying them would cost a busy stream of small messages
+// more than everything else done here.
 const (
-	smallFrame = 1 << 10
+	smallRun   = 1 << 10
 	firstChunk = 4 << 10
 	maxChunk   = 64 << 10
 )
 
 func (s *Stream) detach(frame []byte) []byte {
 	n := len(frame)
-	if n > smallFrame {
-		return frame
+	if len(s.subs) == 0 && s.ring.maxEvents <= 0 {
+		return frame // nobody keeps it
 	}
 	if cap(s.small)-len(s.small) < n {
 		s.small = make([]byte, 0, min(max(firstChunk, 2*cap(s.small)), maxChunk))
@@ -256,6 +252,7 @@ func (s *Stream) remove() {
 	s.gone = true
 	s.failure = &StreamGoneError{Handle: s.handle}
 	s.ring.clear()
+	s.closed.Store(true)
 	close(s.done)
 	s.mu.Unlock()
 	s.finishSubscriptions()
@@ -301,87 +298,4 @@ func (s *Stream) settle() {
 // settled reports whether no job and no frame is left. s.mu is held.
 func (s *Stream) settled() bool {
 	return !s.retired && s.taken == (Tally{}) && len(s.subs) == 0 && len(s.draining) == 0
-}
-
-// SubscribeOptions say where and how a subscription begins.
-type SubscribeOptions struct {
-	// Start is the first event wanted; nil means the next one published.
-	Start *wire.Start
-	// ID is used as is if HasID is set; otherwise the broker numbers
-	// subscriptions from 1.
-	ID    uint64
-	HasID bool
-	// Policy overrides Options.SubPolicy.
-	Policy *Policy
-	// Account, if set, has its subscriptions counted and bounded.
-	Account *Account
-}
-
-// Subscribe opens a subscription. It is live when Subscribe returns: the events
-// of Replay and those of Next join without gap or overlap. The error is a
-// *CursorError, a *StreamGoneError, ErrTooManySubscriptions or ErrClosed.
-func (s *Stream) Subscribe(o SubscribeOptions) (*Subscription, error) {
-	if o.Account != nil && !o.Account.openSubscription() {
-		s.broker.count(SubscribeLimit)
-		return nil, ErrTooManySubscriptions
-	}
-	sub, why, err := s.register(o)
-	s.broker.count(why)
-	if err != nil {
-		if o.Account != nil {
-			o.Account.subscriptions.Add(-1)
-		}
-		return nil, err
-	}
-	s.broker.subscriptions.Add(1)
-	return sub, nil
-}
-
-func (a *Account) openSubscription() bool {
-	if a.subscriptions.Add(1) <= a.maxSubs {
-		return true
-	}
-	a.subscriptions.Add(-1)
-	return false
-}
-
-func (s *Stream) register(o SubscribeOptions) (*Subscription, Event, error) {
-	sub := newSubscription(s, o)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.gone:
-		return nil, SubscribeGone, &StreamGoneError{Handle: s.handle}
-	case s.broker.isClosing():
-		return nil, SubscribeGone, ErrClosed
-	}
-	first, why, err := s.position(o.Start)
-	if err != nil {
-		return nil, why, err
-	}
-	sub.replay = s.ring.from(first)
-	for _, d := range sub.replay {
-		s.counts.add(Replayed, d.Count, d.Bytes)
-	}
-	sub.index = len(s.subs)
-	s.subs = append(s.subs, sub)
-	return sub, SubscribeOK, nil
-}
-
-// position finds the number of the first event for a start. s.mu is held.
-func (s *Stream) position(start *wire.Start) (uint64, Event, error) {
-	next := s.ring.next
-	if start == nil || start.Kind == wire.StartLatest {
-		return next, 0, nil
-	}
-	oldest := s.ring.oldest()
-	switch {
-	case start.Kind == wire.StartEarliest:
-		return oldest, 0, nil
-	case start.Offset < oldest:
-		return 0, SubscribeTooOld, &CursorError{wire.CursorTooOld, start.Offset, oldest}
-	case start.Offset > next:
-		return 0, SubscribeInFuture, &CursorError{wire.CursorInFuture, start.Offset, next}
-	}
-	return start.Offset, 0, nil
 }

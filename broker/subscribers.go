@@ -1,5 +1,90 @@
 package broker
 
+import "felix/wire"
+
+// SubscribeOptions say where and how a subscription begins.
+type SubscribeOptions struct {
+	// Start is the first event wanted; nil means the next one published.
+	Start *wire.Start
+	// ID is used as is if HasID is set; otherwise the broker numbers
+	// subscriptions from 1.
+	ID    uint64
+	HasID bool
+	// Policy overrides Options.SubPolicy.
+	Policy *Policy
+	// Account, if set, has its subscriptions counted and bounded.
+	Account *Account
+}
+
+// Subscribe opens a subscription. It is live when Subscribe returns: the events
+// of Replay and those of Next join without gap or overlap. The error is a
+// *CursorError, a *StreamGoneError, ErrTooManySubscriptions or ErrClosed.
+func (s *Stream) Subscribe(o SubscribeOptions) (*Subscription, error) {
+	if o.Account != nil && !o.Account.openSubscription() {
+		s.broker.count(SubscribeLimit)
+		return nil, ErrTooManySubscriptions
+	}
+	sub, why, err := s.register(o)
+	s.broker.count(why)
+	if err != nil {
+		if o.Account != nil {
+			o.Account.subscriptions.Add(-1)
+		}
+		return nil, err
+	}
+	s.broker.subscriptions.Add(1)
+	return sub, nil
+}
+
+func (a *Account) openSubscription() bool {
+	if a.subscriptions.Add(1) <= a.maxSubs {
+		return true
+	}
+	a.subscriptions.Add(-1)
+	return false
+}
+
+func (s *Stream) register(o SubscribeOptions) (*Subscription, Event, error) {
+	sub := newSubscription(s, o)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.gone:
+		return nil, SubscribeGone, &StreamGoneError{Handle: s.handle}
+	case s.broker.closing.Load():
+		return nil, SubscribeGone, ErrClosed
+	}
+	first, why, err := s.position(o.Start)
+	if err != nil {
+		return nil, why, err
+	}
+	sub.replay = s.ring.from(first)
+	for _, d := range sub.replay {
+		s.counts.add(Replayed, d.Count, d.Bytes)
+	}
+	sub.index = len(s.subs)
+	s.subs = append(s.subs, sub)
+	return sub, SubscribeOK, nil
+}
+
+// position finds the number of the first event for a start. s.mu is held.
+func (s *Stream) position(start *wire.Start) (uint64, Event, error) {
+	next := s.ring.next
+	if start == nil || start.Kind == wire.StartLatest {
+		return next, 0, nil
+	}
+	oldest := s.ring.oldest()
+	switch {
+	case start.Kind == wire.StartEarliest:
+		return oldest, 0, nil
+	case start.Offset < oldest:
+		return 0, SubscribeTooOld, &CursorError{wire.CursorTooOld, start.Offset, oldest}
+	case start.Offset > next:
+		return 0, SubscribeInFuture, &CursorError{wire.CursorInFuture, start.Offset, next}
+	}
+	return start.Offset, 0, nil
+}
+
 // A stream keeps its subscriptions in two lists: those that are offered events,
 // and those that have ended but whose reader has not taken everything yet. When
 // the latter is done, the subscription's counts are folded into the stream's.
@@ -32,7 +117,9 @@ func (s *Stream) fold(q *Subscription) {
 	q.counts.addTo(&s.counts)
 	q.mu.Unlock()
 	s.mu.Unlock()
-	s.settle()
+	if !s.Active() {
+		s.settle()
+	}
 }
 
 // swapRemove removes q, which is at its index, and fills the hole with the last.

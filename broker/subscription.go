@@ -26,16 +26,15 @@ type Subscription struct {
 	index int // in stream.subs; guarded by stream.mu
 	state subState
 
-	mu      sync.Mutex
-	replay  []Delivery
-	queue   deque[Delivery]
-	bytes   int64 // frame bytes in queue
-	queued  Tally // of queue
-	counts  subCounts
-	parked  bool // the reader waits for wake
-	over    bool // counted in stream.stalled
-	ended   bool // nothing more is offered
-	settled bool // counts are in stream.counts
+	mu     sync.Mutex
+	replay []Delivery
+	queue  deque[Delivery]
+	bytes  int64 // frame bytes in queue
+	queued Tally // of queue
+	counts subCounts
+	parked bool // the reader waits for wake
+	over   bool // counted in stream.stalled
+	ended  bool // nothing more is offered
 }
 
 // subState says in which of its stream's lists a subscription is; stream.mu

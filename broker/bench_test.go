@@ -1,0 +1,64 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+)
+
+// BenchmarkFanout measures publish -> number, ring -> fan-out -> queue -> drain
+// without sockets. One operation is one message: a batch of prebuilt frames is
+// submitted for every `batch` operations, and every subscriber drains its queue.
+func BenchmarkFanout(b *testing.B) {
+	for _, size := range []int{256, 1024, 4096} {
+		for _, batch := range []int{1, 64} {
+			for _, fanout := range []int{1, 10, 100} {
+				b.Run(fmt.Sprintf("payload=%d/batch=%d/fanout=%d", size, batch, fanout), func(b *testing.B) {
+					benchmarkFanout(b, size, batch, fanout)
+				})
+			}
+		}
+	}
+}
+
+func benchmarkFanout(b *testing.B, size, batch, fanout int) {
+	br := New(Options{SubPolicy: PolicyBlock, SubQueueBatches: 1024, WorkerQueueDepth: 1024})
+	s := newStreamOf(b, br, testKey)
+	var readers sync.WaitGroup
+	for range fanout {
+		sub := subscribe(b, s, SubscribeOptions{})
+		readers.Go(func() {
+			dst := make([]Delivery, 0, 256)
+			for {
+				if _, err := sub.Next(context.Background(), dst, 0); err != nil {
+					return
+				}
+			}
+		})
+	}
+	account := br.NewAccount()
+	frames := make([]Batch, 64)
+	for i := range frames {
+		frames[i] = numbered(b, 0, batch, size)
+	}
+	p := Publication{Stream: s, Account: account}
+	b.ReportAllocs()
+	b.ResetTimer()
+	for sent, i := 0, 0; sent < b.N; sent, i = sent+batch, i+1 {
+		p.Batch = frames[i%len(frames)]
+		if err := br.Submit(context.Background(), p, WaitForever); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := br.Close(context.Background()); err != nil {
+		b.Fatal(err)
+	}
+	readers.Wait()
+	b.StopTimer()
+	counts := s.Ledger().Counts
+	seconds := b.Elapsed().Seconds()
+	b.ReportMetric(float64(counts[Published].Events)/seconds, "msgs/s")
+	b.ReportMetric(float64(counts[Delivered].Events)/seconds, "delivered-msgs/s")
+	b.ReportMetric(float64(counts[Delivered].Bytes)/1e6/seconds, "MB/s")
+}
