@@ -82,7 +82,7 @@ func (b *Broker) Submit(ctx context.Context, p Publication, w Wait) error {
 	if err := checkFrame(p.Batch); err != nil {
 		return s.refuse(RefusedInvalid, p.Batch, false, err)
 	}
-	waited, counter, err := b.admit(ctx, s, &j, w)
+	waited, counter, err := b.admit(ctx, s, &j, w, p.OnWait)
 	if err != nil {
 		return s.refuse(counter, p.Batch, waited, err)
 	}
@@ -132,8 +132,8 @@ func splitBatch(b Batch, maxEvents, maxBytes int) ([]Batch, error) {
 }
 
 // admit takes the bytes and the place in the stream's queue that j needs. It
-// holds nothing when it fails.
-func (b *Broker) admit(ctx context.Context, s *Stream, j *job, w Wait) (waited bool, _ Counter, _ error) {
+// holds nothing when it fails, and while it calls onWait.
+func (b *Broker) admit(ctx context.Context, s *Stream, j *job, w Wait, onWait func()) (waited bool, _ Counter, _ error) {
 	if b.closing.Load() || (j.account != nil && j.account.closed.Load()) {
 		return false, RefusedClosed, ErrAdmissionClosed
 	}
@@ -154,13 +154,16 @@ func (b *Broker) admit(ctx context.Context, s *Stream, j *job, w Wait) (waited b
 		b.giveBack(j, conn, true)
 		return false, RefusedQueueFull, ErrQueueFull
 	}
-	counter, err := b.admitWaiting(ctx, s, j, w, conn, process)
+	b.giveBack(j, conn, process)
+	if onWait != nil {
+		onWait()
+	}
+	counter, err := b.admitWaiting(ctx, s, j, w)
 	return true, counter, err
 }
 
-// admitWaiting goes on where admit found no room; conn and process say which
-// bytes it has already.
-func (b *Broker) admitWaiting(ctx context.Context, s *Stream, j *job, w Wait, conn, process bool) (Counter, error) {
+// admitWaiting takes one after the other what admit found no room for.
+func (b *Broker) admitWaiting(ctx context.Context, s *Stream, j *job, w Wait) (Counter, error) {
 	l := limits{ctx: ctx, closed: [3]<-chan struct{}{0: b.done, 2: s.done}}
 	if j.account != nil {
 		l.closed[1] = j.account.done
@@ -169,16 +172,14 @@ func (b *Broker) admitWaiting(ctx context.Context, s *Stream, j *job, w Wait, co
 		l.bounded = b.opts.QueueWait
 	}
 	defer l.stop()
-	if !conn {
+	if j.account != nil {
 		if out := j.account.bytes.acquire(j.charge(), &l); out != waitGranted {
 			return b.waitFailed(ctx, s, out, RefusedAdmissionTimeout, ErrAdmissionTimeout)
 		}
 	}
-	if !process {
-		if out := b.inflight.acquire(j.charge(), &l); out != waitGranted {
-			b.giveBack(j, true, false)
-			return b.waitFailed(ctx, s, out, RefusedAdmissionTimeout, ErrAdmissionTimeout)
-		}
+	if out := b.inflight.acquire(j.charge(), &l); out != waitGranted {
+		b.giveBack(j, true, false)
+		return b.waitFailed(ctx, s, out, RefusedAdmissionTimeout, ErrAdmissionTimeout)
 	}
 	if out := s.lane.slots.acquire(1, &l); out != waitGranted {
 		b.giveBack(j, true, true)

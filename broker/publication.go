@@ -50,6 +50,10 @@ type Publication struct {
 	Completer Completer
 	// Token is passed to Completer.
 	Token uint64
+	// OnWait, if set, is called by Submit before it begins to wait for room, so
+	// that a caller can first do what must not wait along. Submit holds nothing
+	// meanwhile: OnWait may block.
+	OnWait func()
 }
 
 // Wait says what Submit does when there is no room.
