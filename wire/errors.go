@@ -63,14 +63,14 @@ type MessageError struct {
 
 // Error implements error.
 func (e *MessageError) Error() string {
-	switch {
-	case e.Type == "":
-		return fmt.Sprintf("wire: message: %v", e.Err)
-	case e.Field == "":
-		return fmt.Sprintf("wire: message %q: %v", e.Type, e.Err)
-	default:
-		return fmt.Sprintf("wire: message %q: field %q: %v", e.Type, e.Field, e.Err)
+	where := "wire: message"
+	if e.Type != "" {
+		where += fmt.Sprintf(" %q", e.Type)
 	}
+	if e.Field != "" {
+		where += fmt.Sprintf(": field %q", e.Field)
+	}
+	return fmt.Sprintf("%s: %v", where, e.Err)
 }
 
 // Unwrap returns the reason.

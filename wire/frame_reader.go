@@ -45,8 +45,8 @@ type FrameReader struct {
 	large      bool // the last frame had memory of its own
 
 	own  []byte // memory of the large frame being read, nil if there is none
-	have int    // bytes of it that were read
-	need int    // bytes of the whole frame
+	have int    // bytes of that frame read so far
+	need int    // bytes of that frame in all
 
 	readErr error // from r; reported once what was read before is used up
 	fatal   error // what Next returned; it stays
@@ -138,7 +138,7 @@ func (r *FrameReader) readSmall(n int) ([]byte, error) {
 // the headers and small frames that follow.
 func (r *FrameReader) startLarge(n int) {
 	r.have, r.need = r.end-r.start, n
-	r.own = make([]byte, min(n, max(r.trusted, 2*r.have, r.nextSlab)))
+	r.own = make([]byte, min(n, max(r.trusted, 2*r.have, firstSlab)))
 	copy(r.own, r.buf[r.start:r.end])
 	r.start = r.end
 }

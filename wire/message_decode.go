@@ -1,9 +1,6 @@
 package wire
 
-import (
-	"errors"
-	"fmt"
-)
+import "errors"
 
 // maxTypeInError is how many bytes of a foreign type name an error quotes.
 const maxTypeInError = 40
@@ -25,7 +22,7 @@ var (
 // ParseMessage decodes the payload of a frame without flags. Members it does not
 // know are ignored. The error is a *MessageError, which wraps ErrUnknownType when
 // the message is well formed but of no known type. The result shares no memory
-// with payload, and takes at most about 8 bytes per byte of it.
+// with payload, and takes at most about 9 bytes for each of its bytes.
 func ParseMessage(payload []byte) (Message, error) {
 	var d decoder
 	if field, err := d.scan(payload); err != nil {
@@ -176,9 +173,4 @@ var fieldsByName = func() map[string]field {
 }()
 
 // String returns the member name.
-func (f field) String() string {
-	if f < fieldCount {
-		return fieldNames[f]
-	}
-	return fmt.Sprintf("field(%d)", uint8(f))
-}
+func (f field) String() string { return fieldNames[f] }

@@ -21,25 +21,20 @@ var (
 // returned as it was.
 func AppendMessage(dst []byte, m Message) ([]byte, error) {
 	e := encoder{buf: dst}
-	if !e.message(m) {
-		return dst, &MessageError{Err: errNotAMessage}
-	}
-	if e.err != nil {
-		return dst, &MessageError{Type: m.Type(), Field: e.field, Err: e.err}
-	}
-	return append(e.buf, '}'), nil
+	return e.encode(dst, m)
 }
 
 // AppendMessageFrame appends m as a whole frame to dst. Errors are those of
 // AppendMessage and ErrFrameOverflow.
 func AppendMessageFrame(dst []byte, m Message) ([]byte, error) {
-	buf, err := AppendMessage(AppendHeader(dst, 0, 0), m)
+	e := encoder{buf: AppendHeader(dst, 0, 0)}
+	buf, err := e.encode(dst, m)
 	if err != nil {
 		return dst, err
 	}
 	n := len(buf) - len(dst) - HeaderLen
 	if uint64(n) > math.MaxUint32 {
-		return dst, &MessageError{Type: m.Type(), Err: ErrFrameOverflow}
+		return dst, &MessageError{Type: e.typ, Err: ErrFrameOverflow}
 	}
 	PutHeader(buf[len(dst):], 0, n)
 	return buf, nil
@@ -48,8 +43,21 @@ func AppendMessageFrame(dst []byte, m Message) ([]byte, error) {
 // encoder appends the members of one JSON object. The first error sticks.
 type encoder struct {
 	buf   []byte
+	typ   string
 	field string // where err happened
 	err   error
+}
+
+// encode returns dst with m appended, or just dst. It calls no method of m, so
+// that a message made for the call need not go to the heap.
+func (e *encoder) encode(dst []byte, m Message) ([]byte, error) {
+	if !e.message(m) {
+		return dst, &MessageError{Err: errNotAMessage}
+	}
+	if e.err != nil {
+		return dst, &MessageError{Type: e.typ, Field: e.field, Err: e.err}
+	}
+	return append(e.buf, '}'), nil
 }
 
 func (e *encoder) message(m Message) bool {
@@ -163,6 +171,7 @@ func (e *encoder) cacheMessage(m Message) bool {
 }
 
 func (e *encoder) begin(typ string) {
+	e.typ = typ
 	e.buf = append(e.buf, `{"type":"`...)
 	e.buf = append(e.buf, typ...)
 	e.buf = append(e.buf, '"')

@@ -337,7 +337,7 @@ func appendBase64(dst, lit []byte) ([]byte, error) {
 		return dst, err
 	}
 	// Line breaks, which package base64 skips, can only come from escapes.
-	if len(text)%4 != 0 || bytes.ContainsAny(text, "\r\n") {
+	if len(text)%4 != 0 || bytes.IndexByte(text, '\n') >= 0 || bytes.IndexByte(text, '\r') >= 0 {
 		return dst, errWantBase64
 	}
 	out, err := strictBase64.AppendDecode(dst, text)

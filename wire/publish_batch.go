@@ -59,30 +59,38 @@ func ParsePublishBatch(f Flags, payload []byte) (PublishBatch, error) {
 		}
 		b.HasKey, b.Key, rest = true, key, after
 	}
-	return b, b.parseBody(payload, rest)
+	err := b.parseBody(payload, rest)
+	return b, err
 }
 
 // parseBody reads ids and items from rest, the tail of payload.
-func (b *PublishBatch) parseBody(payload, rest []byte) error {
-	for _, id := range [...]struct {
-		name string
-		dst  *[]byte
-	}{{"tenant_id", &b.TenantID}, {"namespace", &b.Namespace}, {"stream", &b.Stream}} {
-		v, after, ok := cutString(rest)
-		if !ok {
-			return fmt.Errorf("%w: %s: %w", ErrMalformedBatch, id.name, errShort)
-		}
-		if !utf8.Valid(v) {
-			return fmt.Errorf("%w: %s: %w", ErrMalformedBatch, id.name, errUTF8)
-		}
-		*id.dst, rest = v, after
+func (b *PublishBatch) parseBody(payload, rest []byte) (err error) {
+	if b.TenantID, rest, err = cutID(rest); err != nil {
+		return fmt.Errorf("%w: tenant_id: %w", ErrMalformedBatch, err)
 	}
-	items, err := parseItems(rest)
-	if err != nil {
+	if b.Namespace, rest, err = cutID(rest); err != nil {
+		return fmt.Errorf("%w: namespace: %w", ErrMalformedBatch, err)
+	}
+	if b.Stream, rest, err = cutID(rest); err != nil {
+		return fmt.Errorf("%w: stream: %w", ErrMalformedBatch, err)
+	}
+	if b.Items, err = parseItems(rest); err != nil {
 		return fmt.Errorf("%w: %w", ErrMalformedBatch, err)
 	}
-	b.Items, b.itemsOff = items, len(payload)-len(rest)
+	b.itemsOff = len(payload) - len(rest)
 	return nil
+}
+
+// cutID reads a length-prefixed id from the start of b.
+func cutID(b []byte) (id, rest []byte, err error) {
+	id, rest, ok := cutString(b)
+	if !ok {
+		return nil, b, errShort
+	}
+	if !utf8.Valid(id) {
+		return nil, b, errUTF8
+	}
+	return id, rest, nil
 }
 
 // cutString reads a u16 length and that many bytes from the start of b.

@@ -186,7 +186,7 @@ func (b *BatchBuilder) Finish() ([]byte, error) {
 		return nil, nil
 	}
 	buf, n := b.buf, b.PayloadLen()
-	if uint64(n) > math.MaxUint32 || uint64(b.count) > math.MaxUint32 {
+	if uint64(n) > math.MaxUint32 {
 		buf = buf[:b.start]
 		*b = BatchBuilder{}
 		return buf, fmt.Errorf("publish batch: %w", ErrFrameOverflow)
