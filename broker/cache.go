@@ -18,6 +18,7 @@ const cacheEntryBytes = 192
 type cacheStore struct {
 	broker *Broker
 	limit  int64
+	now    func() time.Time
 
 	mu     sync.Mutex
 	used   int64
@@ -35,7 +36,9 @@ type cacheEntry struct {
 
 func (e *cacheEntry) bytes() int64 { return int64(len(e.key)+len(e.value)) + cacheEntryBytes }
 
-func (st *cacheStore) init(b *Broker) { st.broker, st.limit = b, b.opts.CacheMaxBytes }
+func (st *cacheStore) init(b *Broker) {
+	st.broker, st.limit, st.now = b, b.opts.CacheMaxBytes, time.Now
+}
 
 func (st *cacheStore) size() (entries int, bytes int64) {
 	st.mu.Lock()
@@ -65,7 +68,7 @@ func (c *Cache) Key() Key { return c.key }
 // cache was deleted.
 func (c *Cache) Put(key string, value []byte, ttl *time.Duration) error {
 	st := c.store
-	now := time.Now()
+	now := st.now()
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.sweep(now)
@@ -104,7 +107,7 @@ func (c *Cache) Put(key string, value []byte, ttl *time.Duration) error {
 // Get returns the value of key, which must not be changed.
 func (c *Cache) Get(key string) ([]byte, bool) {
 	st := c.store
-	now := time.Now()
+	now := st.now()
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.sweep(now)
@@ -120,7 +123,7 @@ func (c *Cache) Get(key string) ([]byte, bool) {
 // Delete removes the value of key and returns it.
 func (c *Cache) Delete(key string) ([]byte, bool) {
 	st := c.store
-	now := time.Now()
+	now := st.now()
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.sweep(now)
@@ -137,7 +140,7 @@ func (c *Cache) Delete(key string) ([]byte, bool) {
 // are not counted.
 func (c *Cache) Info() CacheInfo {
 	st := c.store
-	now := time.Now()
+	now := st.now()
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.sweep(now)

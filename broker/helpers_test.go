@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"sync"
 	"testing"
@@ -246,7 +245,3 @@ func start(offset uint64) *wire.Start {
 var earliest = &wire.Start{Kind: wire.StartEarliest}
 
 func policy(p Policy) *Policy { return &p }
-
-func payloadOf(s string) []byte { return []byte(s) }
-
-var _ = fmt.Sprint

@@ -1,0 +1,180 @@
+package broker
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+func TestLookupErrors(t *testing.T) {
+	b := newBroker(t, Options{})
+	if err := b.CreateNamespace("t1", "default"); err != nil {
+		t.Fatal(err)
+	}
+	_, err := b.Stream(Key{"t1", "default", "demo"})
+	var missing *NotFoundError
+	if !errors.As(err, &missing) || err.Error() != "stream not found: tenant=t1 namespace=default stream=demo" {
+		t.Fatalf("stream: %v", err)
+	}
+	_, err = b.Cache(Key{"t1", "default", "demo"})
+	if !errors.As(err, &missing) || err.Error() != "cache scope not found: t1/default/demo" {
+		t.Fatalf("cache: %v", err)
+	}
+	if got := b.Stats().Events; got[StreamNotFound] != 1 || got[CacheNotFound] != 1 {
+		t.Fatalf("events %v", got)
+	}
+}
+
+func TestParentsAreCreated(t *testing.T) {
+	b := newBroker(t, Options{})
+	if err := b.CreateStream(Key{"a", "n", "s"}, StreamOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.CreateCache(Key{"b", "n", "c"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.CreateTenant("c"); err != nil {
+		t.Fatal(err)
+	}
+	if !b.HasNamespace("a", "n") || !b.HasNamespace("b", "n") || b.HasNamespace("c", "n") || b.HasNamespace("d", "n") {
+		t.Fatal("parents")
+	}
+	first, _ := b.Stream(Key{"a", "n", "s"})
+	if err := b.CreateStream(Key{"a", "n", "s"}, StreamOptions{RingEntries: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if again, _ := b.Stream(Key{"a", "n", "s"}); again != first || again.ring.maxEvents == 1 {
+		t.Fatal("creating an existing stream changed it")
+	}
+	if infos := b.Streams(); len(infos) != 1 || infos[0].Key != first.Key() || infos[0].Handle != 1 {
+		t.Fatalf("streams %+v", infos)
+	}
+	if infos := b.Caches(); len(infos) != 1 || infos[0].Key != (Key{"b", "n", "c"}) {
+		t.Fatalf("caches %+v", infos)
+	}
+}
+
+func TestAutoCreate(t *testing.T) {
+	b := newBroker(t, Options{AutoCreate: true})
+	if err := b.CreateNamespace("t1", "default"); err != nil {
+		t.Fatal(err)
+	}
+	var missing *NotFoundError
+	for _, k := range []Key{{"t2", "default", "x"}, {"t1", "other", "x"}} {
+		if _, err := b.Stream(k); !errors.As(err, &missing) {
+			t.Fatalf("stream %v: %v", k, err)
+		}
+		if _, err := b.Cache(k); !errors.As(err, &missing) {
+			t.Fatalf("cache %v: %v", k, err)
+		}
+	}
+	var invalid *InvalidNameError
+	if _, err := b.Stream(Key{"t1", "default", ""}); !errors.As(err, &invalid) {
+		t.Fatalf("empty name: %v", err)
+	}
+	// All who ask at once get the same stream.
+	got := make([]*Stream, 8)
+	var asking sync.WaitGroup
+	for i := range got {
+		asking.Go(func() { got[i], _ = b.Stream(Key{"t1", "default", "x"}) })
+	}
+	asking.Wait()
+	for _, s := range got {
+		if s == nil || s != got[0] {
+			t.Fatalf("streams %v", got)
+		}
+	}
+	c, err := b.Cache(Key{"t1", "default", "x"})
+	if err != nil || c.Key() != (Key{"t1", "default", "x"}) {
+		t.Fatalf("cache: %v", err)
+	}
+	if n := b.Stats().Events[StreamCreated]; n != 1 {
+		t.Fatalf("%d created", n)
+	}
+}
+
+func TestNamesAreChecked(t *testing.T) {
+	b := newBroker(t, Options{})
+	var invalid *InvalidNameError
+	for _, name := range []string{"", "\xff", strings.Repeat("x", 65536)} {
+		for _, err := range []error{
+			b.CreateTenant(name),
+			b.CreateNamespace(name, "n"),
+			b.CreateNamespace("t", name),
+			b.CreateStream(Key{name, "n", "s"}, StreamOptions{}),
+			b.CreateStream(Key{"t", name, "s"}, StreamOptions{}),
+			b.CreateStream(Key{"t", "n", name}, StreamOptions{}),
+			b.CreateCache(Key{"t", "n", name}),
+		} {
+			if !errors.As(err, &invalid) {
+				t.Errorf("name of %d bytes: %v", len(name), err)
+			}
+		}
+	}
+	if err := b.CreateTenant(strings.Repeat("x", 65535)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestObjectLimits(t *testing.T) {
+	b := newBroker(t, Options{MaxStreams: 1, MaxCaches: 1, AutoCreate: true})
+	newStreamOf(t, b, testKey)
+	newCacheOf(t, b, testKey)
+	other := Key{testKey.Tenant, testKey.Namespace, "other"}
+	var limit *LimitError
+	if _, err := b.Stream(other); !errors.As(err, &limit) || limit.What != "streams" {
+		t.Fatalf("stream: %v", err)
+	}
+	if _, err := b.Cache(other); !errors.As(err, &limit) || limit.What != "caches" {
+		t.Fatalf("cache: %v", err)
+	}
+	if !b.DeleteStream(testKey) || !b.DeleteCache(testKey) {
+		t.Fatal("delete")
+	}
+	newStreamOf(t, b, other)
+	newCacheOf(t, b, other)
+}
+
+func TestDeleteParents(t *testing.T) {
+	b := newBroker(t, Options{})
+	keys := []Key{{"t", "n1", "a"}, {"t", "n1", "b"}, {"t", "n2", "a"}, {"u", "n1", "a"}}
+	for _, k := range keys {
+		newStreamOf(t, b, k)
+		newCacheOf(t, b, k)
+	}
+	left := func() (names []string) {
+		for _, i := range b.Streams() {
+			names = append(names, i.Key.String())
+		}
+		slices.Sort(names)
+		return names
+	}
+	if !b.DeleteNamespace("t", "n1") || b.DeleteNamespace("t", "n1") || b.DeleteNamespace("x", "n1") {
+		t.Fatal("delete namespace")
+	}
+	if got := left(); !slices.Equal(got, []string{"t/n2/a", "u/n1/a"}) || len(b.Caches()) != 2 {
+		t.Fatalf("left %v", got)
+	}
+	if !b.DeleteTenant("t") || b.DeleteTenant("t") {
+		t.Fatal("delete tenant")
+	}
+	if got := left(); !slices.Equal(got, []string{"u/n1/a"}) || b.HasNamespace("t", "n2") {
+		t.Fatalf("left %v", got)
+	}
+	if n := b.Stats().Events[StreamDeleted]; n != 3 {
+		t.Fatalf("%d deleted", n)
+	}
+}
+
+// A stream belongs to the worker with the number of its handle modulo Workers.
+func TestWorkerOwnership(t *testing.T) {
+	b := newBroker(t, Options{Workers: 3})
+	for i := range 7 {
+		s := newStreamOf(t, b, Key{"t", "n", strings.Repeat("s", i+1)})
+		if info := s.Info(); info.Worker != int(info.Handle%3) {
+			t.Fatalf("handle %d at worker %d", info.Handle, info.Worker)
+		}
+	}
+}
