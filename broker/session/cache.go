@@ -50,7 +50,7 @@ func (s *controlStream) cacheGet(m *wire.CacheGet) *ending {
 	if m.RequestID == nil {
 		return &ending{reply: answer}
 	}
-	s.out.push(reply{kind: replyMessage, msg: answer, cost: len(answer.Value)})
+	s.out.message(answer)
 	return nil
 }
 

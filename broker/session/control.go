@@ -54,7 +54,7 @@ func (s *controlStream) read() ending {
 	for {
 		if !s.in.buffered() {
 			if s.out.flush() != nil {
-				return ending{quiet: true}
+				return ending{}
 			}
 		}
 		f, err := s.in.next()
@@ -78,7 +78,6 @@ func (s *controlStream) finish(end ending) {
 		// An error means that the stream is gone, as is whoever would be told.
 		_ = s.stream.CloseWrite()
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		s.conn.server.count.add(RepliesLost, 1)
 		s.stream.CancelWrite(uint64(CodeStalled))
 	default:
 		s.stream.CancelWrite(uint64(CodeNone))
@@ -188,6 +187,9 @@ func (s *controlStream) authenticate(m *wire.Auth) *ending {
 	}
 	s.grants, s.flags = grants, wire.LegacyFlags
 	s.pub = newPublisher(s.conn, grants)
+	// Replies are written when the reader has nothing to do, so also while a
+	// publish waits. That they cannot be written shows when it goes on.
+	s.pub.onWait = func() { _ = s.out.flush() }
 	s.in.authenticated()
 	if m.ClientFlags == nil {
 		s.out.message(&wire.OK{})

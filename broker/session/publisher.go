@@ -17,6 +17,7 @@ type publisher struct {
 	grants  *auth.Grants
 	targets map[targetName]*target
 	last    *target
+	onWait  func() // called before a publish waits for room; may be nil
 }
 
 // targetName names a stream within the publisher's tenant.
@@ -30,8 +31,12 @@ type target struct {
 	stream  *broker.Stream // nil: not known, or no longer active
 }
 
-// maxTargets bounds the streams that a publisher remembers.
-const maxTargets = 1024
+// maxTargets bounds the streams that a publisher remembers, maxRemembered the
+// bytes of the names of one; longer ones are looked up every time.
+const (
+	maxTargets    = 1024
+	maxRemembered = 512
+)
 
 func newPublisher(c *connection, grants *auth.Grants) *publisher {
 	return &publisher{conn: c, tenant: grants.Tenant(), grants: grants, targets: make(map[targetName]*target)}
@@ -68,7 +73,9 @@ func (p *publisher) remember(namespace, stream string) *target {
 		name:    targetName{namespace, stream},
 		allowed: p.grants.Allowed(auth.ActionStreamPublish, resource),
 	}
-	p.targets[t.name] = t
+	if len(namespace)+len(stream) <= maxRemembered {
+		p.targets[t.name] = t
+	}
 	return t
 }
 
@@ -90,7 +97,7 @@ func (p *publisher) submit(t *target, b broker.Batch, w broker.Wait, done broker
 		return err
 	}
 	err = p.conn.server.broker.Submit(p.conn.conn.Context(), broker.Publication{
-		Stream: s, Batch: b, Account: p.conn.account, Completer: done, Token: token,
+		Stream: s, Batch: b, Account: p.conn.account, Completer: done, Token: token, OnWait: p.onWait,
 	}, w)
 	if errors.Is(err, context.Canceled) {
 		return broker.ErrAdmissionClosed // the connection has ended

@@ -25,8 +25,19 @@ type reply struct {
 	id      uint64
 	text    string // error text; empty for success
 	msg     wire.Message
-	cost    int       // bytes that count towards Config.ReplyQueueBytes
+	cost    int       // bytes of content, which count towards Config.ReplyQueueBytes
 	owed    time.Time // since when it has been pending
+}
+
+// size returns how many bytes the client had a say in.
+func (r *reply) size() int {
+	switch m := r.msg.(type) {
+	case *wire.CacheValue:
+		return len(m.Namespace) + len(m.Cache) + len(m.Key) + len(m.Value)
+	case *wire.Error:
+		return len(m.Message)
+	}
+	return len(r.text)
 }
 
 // replies is the queue of answers of one control stream. They are written in
@@ -52,6 +63,7 @@ type replies struct {
 	cost    int       // sum over queue
 	writing bool      // somebody is writing
 	err     error     // why nothing can be written any more
+	lost    bool      // a reply was dropped because of err
 	timer   *time.Timer
 	armed   bool // timer runs
 
@@ -92,10 +104,12 @@ func (q *replies) reserve(kind replyKind, id uint64) (token uint64) {
 }
 
 func (q *replies) add(r reply) (token uint64) {
+	r.cost = r.size()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.makeRoom(r.cost)
 	if q.err != nil {
+		q.lost = true
 		return q.tail // names no reply, now and later
 	}
 	if q.tail-q.head == uint64(len(q.queue)) {
@@ -171,7 +185,9 @@ func (q *replies) settle(token uint64, err error) {
 	}()
 }
 
-// flush writes what is ready, unless somebody else is at it.
+// flush writes what is ready, unless somebody else is at it. The error says why
+// a reply was lost. That the client takes no replies is none as long as there
+// are none.
 func (q *replies) flush() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -179,12 +195,15 @@ func (q *replies) flush() error {
 		q.writing = true
 		q.write()
 	}
-	return q.err
+	if q.lost {
+		return q.err
+	}
+	return nil
 }
 
 // finish writes everything that is owed, waiting for outcomes, and returns why
-// that failed. Nothing may be queued afterwards. After the call nobody writes
-// to the stream.
+// nothing can be written any more. Nothing may be queued afterwards. After the
+// call nobody writes to the stream.
 func (q *replies) finish() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -202,6 +221,9 @@ func (q *replies) finish() error {
 	}
 	if q.timer != nil {
 		q.timer.Stop()
+	}
+	if q.lost {
+		q.count.add(RepliesLost, 1)
 	}
 	return q.err
 }
@@ -221,6 +243,7 @@ func (q *replies) fail(err error) {
 
 // discard forgets what is queued. q.mu is held and nobody is writing.
 func (q *replies) discard() {
+	q.lost = q.lost || q.head != q.tail
 	q.head, q.cost, q.queue = q.tail, 0, nil
 }
 
@@ -237,8 +260,11 @@ func (q *replies) write() {
 		done, err := q.writeSome(batch, head, n)
 		q.mu.Lock()
 		q.release(done)
-		if err != nil && q.err == nil {
-			q.err = err
+		if err != nil {
+			q.lost = true
+			if q.err == nil {
+				q.err = err
+			}
 		}
 		q.changed.Broadcast()
 	}
