@@ -19,6 +19,7 @@ import (
 // is the environment variable. Settings describes each of them.
 type Config struct {
 	Dev                    bool   `yaml:"dev" env:"FELIX_DEV"`
+	Profile                string `yaml:"profile" env:"FELIX_PROFILE"`
 	DataDir                string `yaml:"data_dir" env:"FELIX_DATA_DIR"`
 	AdminSocket            string `yaml:"admin_socket" env:"FELIX_ADMIN_SOCKET"`
 	MetricsBind            string `yaml:"metrics_bind" env:"FELIX_BROKER_METRICS_BIND"`
@@ -27,9 +28,12 @@ type Config struct {
 	ShutdownDrainTimeoutMS int    `yaml:"shutdown_drain_timeout_ms" env:"FELIX_SHUTDOWN_DRAIN_TIMEOUT_MS"`
 	WorkerThreads          int    `yaml:"worker_threads" env:"FELIX_WORKER_THREADS"`
 	ConnStatsMS            int    `yaml:"conn_stats_ms" env:"FELIX_CONN_STATS_MS"`
+	DisableTimings         bool   `yaml:"disable_timings" env:"FELIX_DISABLE_TIMINGS"`
 
 	QUICBind              string `yaml:"quic_bind" env:"FELIX_QUIC_BIND"`
 	MaxConnections        int    `yaml:"max_connections" env:"FELIX_MAX_CONNECTIONS"`
+	MaxHandshakes         int    `yaml:"max_handshakes" env:"FELIX_MAX_HANDSHAKES"`
+	RetryAbove            int    `yaml:"retry_above" env:"FELIX_RETRY_ABOVE"`
 	KeepAliveMS           int    `yaml:"keep_alive_ms" env:"FELIX_KEEP_ALIVE_MS"`
 	IdleTimeoutMS         int    `yaml:"idle_timeout_ms" env:"FELIX_IDLE_TIMEOUT_MS"`
 	HandshakeTimeoutMS    int    `yaml:"handshake_timeout_ms" env:"FELIX_HANDSHAKE_TIMEOUT_MS"`
@@ -37,8 +41,12 @@ type Config struct {
 	MaxIncomingUniStreams int64  `yaml:"max_incoming_uni_streams" env:"FELIX_MAX_INCOMING_UNI_STREAMS"`
 	ConnRecvWindow        uint64 `yaml:"cache_conn_recv_window" env:"FELIX_CACHE_CONN_RECV_WINDOW"`
 	StreamRecvWindow      uint64 `yaml:"cache_stream_recv_window" env:"FELIX_CACHE_STREAM_RECV_WINDOW"`
+	ConnInitialWindow     uint64 `yaml:"conn_initial_window" env:"FELIX_CONN_INITIAL_WINDOW"`
+	StreamInitialWindow   uint64 `yaml:"stream_initial_window" env:"FELIX_STREAM_INITIAL_WINDOW"`
+	ReceiveBudgetBytes    int64  `yaml:"receive_budget_bytes" env:"FELIX_RECEIVE_BUDGET_BYTES"`
 	InitialMTU            int    `yaml:"initial_mtu" env:"FELIX_INITIAL_MTU"`
-	MTUUpperBound         int    `yaml:"mtu_upper_bound" env:"FELIX_MTU_UPPER_BOUND"`
+	MTUDiscovery          bool   `yaml:"mtu_discovery" env:"FELIX_MTU_DISCOVERY"`
+	LoopbackPacketSize    int    `yaml:"loopback_packet_size" env:"FELIX_LOOPBACK_PACKET_SIZE"`
 	UDPSendBuffer         int    `yaml:"udp_send_buffer" env:"FELIX_UDP_SEND_BUFFER"`
 	UDPRecvBuffer         int    `yaml:"udp_recv_buffer" env:"FELIX_UDP_RECV_BUFFER"`
 	UDPGSO                string `yaml:"udp_gso" env:"FELIX_UDP_GSO"`
@@ -63,18 +71,27 @@ type Config struct {
 	PubQueueDepth               int   `yaml:"pub_queue_depth" env:"FELIX_BROKER_PUB_QUEUE_DEPTH"`
 	PubInflightBytes            int64 `yaml:"pub_inflight_bytes" env:"FELIX_BROKER_PUBLISH_INFLIGHT_BYTES"`
 	PubConnInflightBytes        int64 `yaml:"pub_conn_inflight_bytes" env:"FELIX_BROKER_PUBLISH_CONN_INFLIGHT_BYTES"`
+	ReplyQueueDepth             int   `yaml:"reply_queue_depth" env:"FELIX_REPLY_QUEUE_DEPTH"`
+	ReplyQueueBytes             int   `yaml:"reply_queue_bytes" env:"FELIX_REPLY_QUEUE_BYTES"`
 	ControlStreamDrainTimeoutMS int   `yaml:"control_stream_drain_timeout_ms" env:"FELIX_CONTROL_STREAM_DRAIN_TIMEOUT_MS"`
 
-	SubscriberQueueCapacity int    `yaml:"subscriber_queue_capacity" env:"FELIX_SUBSCRIBER_QUEUE_CAPACITY"`
-	SubscriberQueueBytes    int64  `yaml:"subscriber_queue_bytes" env:"FELIX_SUBSCRIBER_QUEUE_BYTES"`
-	SubscriberQueuePolicy   string `yaml:"subscriber_queue_policy" env:"FELIX_SUB_QUEUE_POLICY"`
-	MaxSubscriptionsPerConn int    `yaml:"max_subscriptions_per_conn" env:"FELIX_MAX_SUBSCRIPTIONS_PER_CONN"`
-	EventBatchMaxEvents     int    `yaml:"event_batch_max_events" env:"FELIX_EVENT_BATCH_MAX_EVENTS"`
-	EventBatchMaxBytes      int    `yaml:"event_batch_max_bytes" env:"FELIX_EVENT_BATCH_MAX_BYTES"`
+	SubscriberQueueCapacity    int    `yaml:"subscriber_queue_capacity" env:"FELIX_SUBSCRIBER_QUEUE_CAPACITY"`
+	SubscriberQueueBytes       int64  `yaml:"subscriber_queue_bytes" env:"FELIX_SUBSCRIBER_QUEUE_BYTES"`
+	SubscriberQueuePolicy      string `yaml:"subscriber_queue_policy" env:"FELIX_SUB_QUEUE_POLICY"`
+	MaxSubscriptionsPerConn    int    `yaml:"max_subscriptions_per_conn" env:"FELIX_MAX_SUBSCRIPTIONS_PER_CONN"`
+	EventBatchMaxEvents        int    `yaml:"event_batch_max_events" env:"FELIX_EVENT_BATCH_MAX_EVENTS"`
+	EventBatchMaxBytes         int    `yaml:"event_batch_max_bytes" env:"FELIX_EVENT_BATCH_MAX_BYTES"`
+	EventBatchMaxDelayUS       int    `yaml:"event_batch_max_delay_us" env:"FELIX_EVENT_BATCH_MAX_DELAY_US"`
+	FanoutBatchSize            int    `yaml:"fanout_batch_size" env:"FELIX_FANOUT_BATCH"`
+	SubscriberMaxBytesPerWrite int    `yaml:"subscriber_max_bytes_per_write" env:"FELIX_SUB_MAX_BYTES_PER_WRITE"`
+	SubscriberOpenTimeoutMS    int    `yaml:"subscriber_open_timeout_ms" env:"FELIX_SUB_OPEN_TIMEOUT_MS"`
+	EventOffsets               string `yaml:"event_offsets" env:"FELIX_EVENT_OFFSETS"`
 
 	RingEntries   int      `yaml:"ring_entries" env:"FELIX_RING_ENTRIES"`
 	RingBytes     int64    `yaml:"ring_bytes" env:"FELIX_RING_BYTES"`
 	CacheMaxBytes int64    `yaml:"cache_max_bytes" env:"FELIX_CACHE_MAX_BYTES"`
+	MaxStreams    int      `yaml:"max_streams" env:"FELIX_MAX_STREAMS"`
+	MaxCaches     int      `yaml:"max_caches" env:"FELIX_MAX_CACHES"`
 	AutoCreate    bool     `yaml:"auto_create" env:"FELIX_AUTO_CREATE"`
 	Registry      Registry `yaml:"registry"`
 }
@@ -83,10 +100,10 @@ type Config struct {
 // the streams and caches in them. Missing parents are made. It can only be
 // set in the configuration file.
 type Registry struct {
-	Tenants    []string            `yaml:"tenants"`
-	Namespaces []NamespaceEntry    `yaml:"namespaces"`
-	Streams    []StreamEntry       `yaml:"streams"`
-	Caches     []CacheEntry `yaml:"caches"`
+	Tenants    []string         `yaml:"tenants"`
+	Namespaces []NamespaceEntry `yaml:"namespaces"`
+	Streams    []StreamEntry    `yaml:"streams"`
+	Caches     []CacheEntry     `yaml:"caches"`
 }
 
 // NamespaceEntry registers one namespace of a tenant.
