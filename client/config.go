@@ -1,12 +1,18 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
+	"fmt"
 	"log/slog"
+	"math"
+	"math/rand/v2"
+	"net"
 	"time"
 
 	"felix/transport"
+	"felix/wire"
 )
 
 // Defaults of Config, see there.
@@ -24,6 +30,9 @@ const (
 	DefaultRequestTimeout   = 10 * time.Second
 	DefaultReconnectTimeout = 30 * time.Second
 	DefaultPendingStreams   = 1024
+	DefaultMaxAttempts      = 10
+	DefaultMinBackoff       = 50 * time.Millisecond
+	DefaultMaxBackoff       = 2 * time.Second
 )
 
 // Sharding chooses the publish stream (a QUIC stream) that carries a Felix stream. Either way a Felix stream stays on one
@@ -127,3 +136,83 @@ const (
 	// AtLeastOnce sends again what was not acknowledged, so that a message may arrive more than once.
 	AtLeastOnce
 )
+
+// withDefaults checks the settings and fills in the defaults.
+func (c Config) withDefaults() (Config, error) {
+	for _, n := range []struct {
+		name   string
+		value  *int
+		preset int
+	}{
+		{"PublishConns", &c.PublishConns, DefaultPublishConns},
+		{"PublishStreams", &c.PublishStreams, DefaultPublishStreams},
+		{"EventConns", &c.EventConns, DefaultEventConns},
+		{"CacheConns", &c.CacheConns, DefaultCacheConns},
+		{"CacheStreams", &c.CacheStreams, DefaultCacheStreams},
+		{"InflightRequests", &c.InflightRequests, DefaultInflightRequests},
+		{"MaxFrameBytes", &c.MaxFrameBytes, wire.DefaultMaxFrameBytes},
+		{"MaxPendingEventStreams", &c.MaxPendingEventStreams, DefaultPendingStreams},
+		{"MaxAttempts", &c.MaxAttempts, DefaultMaxAttempts},
+	} {
+		if *n.value < 0 {
+			return c, fmt.Errorf("%w: %s is %d", ErrConfig, n.name, *n.value)
+		}
+		*n.value = cmp.Or(*n.value, n.preset)
+	}
+	for _, d := range []struct {
+		name   string
+		value  *time.Duration
+		preset time.Duration
+	}{
+		{"AckTimeout", &c.AckTimeout, DefaultAckTimeout},
+		{"RequestTimeout", &c.RequestTimeout, DefaultRequestTimeout},
+		{"Backoff.Min", &c.Backoff.Min, DefaultMinBackoff},
+		{"Backoff.Max", &c.Backoff.Max, DefaultMaxBackoff},
+	} {
+		if *d.value < 0 {
+			return c, fmt.Errorf("%w: %s is %v", ErrConfig, d.name, *d.value)
+		}
+		*d.value = cmp.Or(*d.value, d.preset)
+	}
+	if c.InflightBytes < 0 {
+		return c, fmt.Errorf("%w: InflightBytes is %d", ErrConfig, c.InflightBytes)
+	}
+	c.InflightBytes = cmp.Or(c.InflightBytes, DefaultInflightBytes)
+	c.Backoff.Max = max(c.Backoff.Max, c.Backoff.Min)
+	c.ReconnectTimeout = cmp.Or(c.ReconnectTimeout, DefaultReconnectTimeout)
+	c.ServerName = cmp.Or(c.ServerName, DefaultServerName)
+	c.Namespace = cmp.Or(c.Namespace, DefaultNamespace)
+	return c, c.validate()
+}
+
+func (c Config) validate() error {
+	if _, _, err := net.SplitHostPort(c.Addr); err != nil {
+		return fmt.Errorf("%w: Addr %q: %w", ErrConfig, c.Addr, err)
+	}
+	switch {
+	case uint64(c.MaxFrameBytes) > math.MaxUint32:
+		return fmt.Errorf("%w: MaxFrameBytes is %d, above what a frame can say", ErrConfig, c.MaxFrameBytes)
+	case c.Tenant == "":
+		return fmt.Errorf("%w: Tenant is empty", ErrConfig)
+	case c.Token == "" && c.TokenSource == nil:
+		return fmt.Errorf("%w: neither Token nor TokenSource is set", ErrConfig)
+	case c.Sharding > RoundRobin:
+		return fmt.Errorf("%w: Sharding is %d", ErrConfig, c.Sharding)
+	case c.Retry > AtLeastOnce:
+		return fmt.Errorf("%w: Retry is %d", ErrConfig, c.Retry)
+	}
+	return nil
+}
+
+// pause returns how long to wait after the given number of failures in a row, which is at least 1.
+func (b Backoff) pause(failures int) time.Duration {
+	d := b.Min
+	for range failures - 1 {
+		if d >= b.Max {
+			break
+		}
+		d *= 2
+	}
+	d = min(d, b.Max)
+	return d - rand.N(d/2+1)
+}

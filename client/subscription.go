@@ -2,7 +2,15 @@ package client
 
 import (
 	"context"
+	"encoding/binary"
+	"errors"
+	"io"
 	"iter"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"felix/wire"
 )
 
 // Event is one record of a stream.
@@ -12,55 +20,54 @@ type Event struct {
 	Payload []byte
 	// Offset is the record's position in the stream, if HasOffset. Streams that live in the broker's memory only may
 	// have no offsets.
-	Offset    uint64
+	Offset uint64
+	// Skipped is how many records are known to be missing right before this one: offsets Offset-Skipped to Offset-1.
+	Skipped   uint64
 	HasOffset bool
 	// Resumed is true for the first event after a resume where the number of missed records, if any, is unknown.
 	Resumed bool
-	// Skipped is how many records are known to be missing right before this one: offsets Offset-Skipped to Offset-1.
-	Skipped uint64
 }
 
-// Subscription is the reading end of one subscription. One goroutine at a time may read it; Close may be called by any.
+// Subscription is the reading end of one subscription. One goroutine at a time may read it; Close and Stats may be called by
+// any.
 //
 // Nothing runs in the background: the connection is read, and after a failure made again, by the reading calls.
-type Subscription struct{}
+type Subscription struct {
+	c      *Client
+	slot   *slot
+	stream string
+	o      subscribeOptions
 
-// Subscribe starts a subscription to a Felix stream of the client's namespace. Every record published after it has
-// returned is part of the subscription.
-func (c *Client) Subscribe(ctx context.Context, stream string, opts ...SubscribeOption) (*Subscription, error) {
-	return nil, ErrClosed
+	closed atomic.Bool
+	life   context.Context // ends with Close
+	cancel context.CancelFunc
+	id     atomic.Uint64
+	count  subscriptionCounters
+
+	mu sync.Mutex
+	es *eventStream // nil while there is no connection; written by the reader only
+
+	// What follows is the reader's.
+	watch *watch // of the context of the last call
+	end   error  // what every further call returns
+	cause error  // what broke the connection; set while es is nil
+
+	body  []byte   // items left of the current frame
+	list  [][]byte // the same of a JSON frame
+	left  int      // events left
+	mark  Event    // what the next event starts from: Skipped, Resumed
+	base  bool     // the events of the frame have offsets
+	next  uint64   // offset of the next event of the frame
+	known bool     // want is meaningful
+	want  uint64   // offset that the next frame should start with
+	began bool     // an event has been received
+
+	unsure bool // resumed where only an offset can tell whether something is missing
 }
 
-// ID returns the broker's number of the subscription. It changes when the subscription is resumed.
-func (s *Subscription) ID() uint64 { return 0 }
-
-// Stream returns the name of the Felix stream.
-func (s *Subscription) Stream() string { return "" }
-
-// Next returns the next event and waits for it if necessary. io.EOF says that the broker has ended the subscription, ErrClosed
-// that Close was called; after a context error or a *GapError the subscription can be read on.
-func (s *Subscription) Next(ctx context.Context) (Event, error) { return Event{}, ErrClosed }
-
-// NextBatch waits for an event like Next and appends it, and those that arrived in the same frame, to dst.
-func (s *Subscription) NextBatch(ctx context.Context, dst []Event) ([]Event, error) {
-	return dst, ErrClosed
+type subscriptionCounters struct {
+	frames, events, bytes, skipped, resumptions, unknown atomic.Uint64
 }
-
-// All ranges over the events. It ends after yielding an error other than a *GapError, or without one when the broker has
-// ended the subscription.
-func (s *Subscription) All(ctx context.Context) iter.Seq2[Event, error] {
-	return func(yield func(Event, error) bool) {}
-}
-
-// Each calls f for every event until f or the subscription fails, and returns that error. It returns nil when the broker has
-// ended the subscription.
-func (s *Subscription) Each(ctx context.Context, f func(Event) error) error { return ErrClosed }
-
-// Close ends the subscription and wakes a waiting reader. The broker is told.
-func (s *Subscription) Close() error { return nil }
-
-// Stats returns the counters of the subscription.
-func (s *Subscription) Stats() SubscriptionStats { return SubscriptionStats{} }
 
 // SubscriptionStats are counters since Subscribe.
 type SubscriptionStats struct {
@@ -70,4 +77,252 @@ type SubscriptionStats struct {
 	Skipped     uint64 // records known to be missing
 	Resumptions uint64 // times the subscription was made again
 	Unknown     uint64 // resumptions after which an unknown number of records may be missing
+}
+
+// Stats returns the counters of the subscription.
+func (s *Subscription) Stats() SubscriptionStats {
+	return SubscriptionStats{
+		Frames: s.count.frames.Load(), Events: s.count.events.Load(), Bytes: s.count.bytes.Load(),
+		Skipped: s.count.skipped.Load(), Resumptions: s.count.resumptions.Load(), Unknown: s.count.unknown.Load(),
+	}
+}
+
+// ID returns the broker's number of the subscription. It changes when the subscription is resumed.
+func (s *Subscription) ID() uint64 { return s.id.Load() }
+
+// Stream returns the name of the Felix stream.
+func (s *Subscription) Stream() string { return s.stream }
+
+// Next returns the next event and waits for it if necessary. After a context error or a *GapError the subscription can be
+// read on. Any other error is final: io.EOF if the broker has ended the subscription, ErrClosed after Close,
+// *ConnectionError if the connection was lost and could not be made again, *AuthError or *NotFoundError if the broker
+// refused to resume, *ProtocolError.
+func (s *Subscription) Next(ctx context.Context) (Event, error) {
+	if s.left == 0 || s.closed.Load() {
+		if err := s.fill(ctx); err != nil {
+			return Event{}, err
+		}
+	}
+	return s.pop(), nil
+}
+
+// NextBatch waits for an event like Next and appends it, and those that arrived in the same frame, to dst.
+func (s *Subscription) NextBatch(ctx context.Context, dst []Event) ([]Event, error) {
+	if s.left == 0 || s.closed.Load() {
+		if err := s.fill(ctx); err != nil {
+			return dst, err
+		}
+	}
+	for s.left > 0 {
+		dst = append(dst, s.pop())
+	}
+	return dst, nil
+}
+
+// All ranges over the events. It ends after yielding an error other than a *GapError, or without one when the broker has
+// ended the subscription.
+func (s *Subscription) All(ctx context.Context) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		for {
+			ev, err := s.Next(ctx)
+			var gap *GapError
+			switch {
+			case err == io.EOF:
+				return
+			case !yield(ev, err):
+				return
+			case err != nil && !errors.As(err, &gap):
+				return
+			}
+		}
+	}
+}
+
+// Each calls f for every event until f or the subscription fails, and returns that error. It returns nil when the broker has
+// ended the subscription.
+func (s *Subscription) Each(ctx context.Context, f func(Event) error) error {
+	for {
+		ev, err := s.Next(ctx)
+		if err == nil {
+			err = f(ev)
+		} else if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// pop takes an event off the current frame.
+func (s *Subscription) pop() Event {
+	ev := s.mark
+	s.mark = Event{}
+	if s.list != nil {
+		ev.Payload, s.list = s.list[0], s.list[1:]
+	} else {
+		end := wire.ItemOverhead + int(binary.BigEndian.Uint32(s.body))
+		ev.Payload, s.body = s.body[wire.ItemOverhead:end:end], s.body[end:]
+	}
+	if s.base {
+		ev.Offset, ev.HasOffset = s.next, true
+		s.next++
+	}
+	s.left--
+	return ev
+}
+
+// fill waits until there is an event.
+func (s *Subscription) fill(ctx context.Context) error {
+	for {
+		if err := s.readable(ctx); err != nil {
+			return err
+		}
+		f, err := s.es.fr.Next()
+		if err != nil {
+			if err = s.failed(ctx, err); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := s.load(f); err != nil {
+			return s.finish(err)
+		}
+		if s.left > 0 {
+			return s.gap()
+		}
+	}
+}
+
+// readable makes the subscription ready to be read under ctx.
+func (s *Subscription) readable(ctx context.Context) error {
+	if s.closed.Load() {
+		s.left = 0
+		s.detach()
+		return ErrClosed
+	}
+	if s.end != nil {
+		return s.end
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if s.es == nil {
+		if err := s.resume(ctx); err != nil {
+			return err
+		}
+	}
+	s.observe(ctx)
+	return nil
+}
+
+// gap returns the gap before the next event as an error, if it is to be reported as one.
+func (s *Subscription) gap() error {
+	if !s.o.failOnGap || s.mark.Skipped == 0 && !s.mark.Resumed {
+		return nil
+	}
+	e := &GapError{Known: !s.mark.Resumed}
+	if e.Known {
+		e.From, e.To = s.next-s.mark.Skipped, s.next
+	}
+	s.mark = Event{}
+	return e
+}
+
+// failed decides what a read error means. Nil: the connection was lost and is to be made again.
+func (s *Subscription) failed(ctx context.Context, err error) error {
+	switch {
+	case s.closed.Load():
+		return ErrClosed
+	case s.es.refused() != nil:
+		return s.finish(s.es.refused())
+	case ctx.Err() != nil:
+		return ctx.Err() // the reader of the stream is still good: only a deadline has passed
+	case errors.Is(err, io.EOF):
+		return s.finish(io.EOF)
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return s.finish(&ProtocolError{Op: "event stream", Detail: "it ends inside a frame", Err: err})
+	case brokenStream(err):
+		return s.finish(&ConnectionError{Op: "event stream", Err: err})
+	case s.o.noResume || s.c.life.Err() != nil:
+		return s.finish(&ConnectionError{Op: "event stream", Err: err})
+	}
+	s.cause = err
+	s.detach()
+	return nil
+}
+
+// finish makes err the end of the subscription.
+func (s *Subscription) finish(err error) error {
+	s.end = err
+	s.detach()
+	s.forget()
+	return err
+}
+
+// detach gives the event stream up.
+func (s *Subscription) detach() {
+	s.observe(context.Background())
+	s.mu.Lock()
+	es := s.es
+	s.es = nil
+	s.mu.Unlock()
+	if es != nil {
+		es.close()
+	}
+}
+
+// forget takes the subscription out of what Client.Close ends.
+func (s *Subscription) forget() {
+	s.c.mu.Lock()
+	delete(s.c.subs, s)
+	s.c.mu.Unlock()
+}
+
+// Close ends the subscription and wakes a waiting reader. The broker is told.
+func (s *Subscription) Close() error {
+	if s.closed.Swap(true) {
+		return nil
+	}
+	s.cancel()
+	s.forget()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.es != nil {
+		s.es.close()
+	}
+	return nil
+}
+
+// watch interrupts reads when a context ends.
+type watch struct {
+	done  <-chan struct{}
+	st    recvStream
+	stop  func() bool
+	fired chan struct{}
+}
+
+// observe makes reads end with ctx. Successive calls with the same context cost nothing, so that a reader which waits for
+// every frame does not register anew each time; the registration stays until another context is used.
+func (s *Subscription) observe(ctx context.Context) {
+	done := ctx.Done()
+	if w := s.watch; w != nil {
+		if s.es != nil && w.done == done && w.st == s.es.st {
+			return
+		}
+		s.watch = nil
+		if !w.stop() {
+			<-w.fired
+			_ = w.st.SetReadDeadline(time.Time{})
+		}
+	}
+	if done == nil {
+		return
+	}
+	w := &watch{done: done, st: s.es.st, fired: make(chan struct{})}
+	w.stop = context.AfterFunc(ctx, func() {
+		_ = w.st.SetReadDeadline(past)
+		close(w.fired)
+	})
+	s.watch = w
 }
