@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Exit codes of felix.
+const (
+	exitOK          = 0
+	exitError       = 1
+	exitUsage       = 2
+	exitInterrupted = 130 // 128 + SIGINT, as shells have it
+)
+
+// errQuiet ends a command without a message and with success: the reader of
+// its output has gone away.
+var errQuiet = errors.New("output closed")
+
+// errInterrupted ends a command without a message, by Ctrl-C.
+var errInterrupted = errors.New("interrupted")
+
+// usageError is wrong use of the command line.
+type usageError struct{ text string }
+
+func (e *usageError) Error() string { return e.text }
+
+func usagef(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
+
+// hintError is an error with what to do about it.
+type hintError struct {
+	err  error
+	hint string
+}
+
+func (e *hintError) Error() string { return fmt.Sprintf("%v (%s)", e.err, e.hint) }
+func (e *hintError) Unwrap() error { return e.err }
+
+func hint(err error, format string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	return &hintError{err, fmt.Sprintf(format, args...)}
+}
+
+// opError says what was being done: "what: why".
+func opError(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", op, err)
+}
+
+// message is the one line that an error is reported with: what, why, what to
+// do. The parts come from several packages, some of which begin with the
+// project's name.
+func message(err error) string {
+	text := strings.Join(strings.Fields(err.Error()), " ")
+	for _, prefix := range []string{"felix: ", "felix client: "} {
+		text = strings.ReplaceAll(text, ": "+prefix, ": ")
+		text = strings.TrimPrefix(text, prefix)
+	}
+	return "felix: " + text
+}
+
+// exitCode is the code a command that ended with err exits with. An error may
+// choose its own by a method ExitCode.
+func exitCode(err error) int {
+	var usage *usageError
+	var own interface{ ExitCode() int }
+	switch {
+	case err == nil, errors.Is(err, errQuiet):
+		return exitOK
+	case errors.Is(err, errInterrupted):
+		return exitInterrupted
+	case errors.As(err, &usage):
+		return exitUsage
+	case errors.As(err, &own):
+		return own.ExitCode()
+	}
+	return exitError
+}

@@ -1,0 +1,252 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"felix/client"
+)
+
+// pubOptions are the flags of felix pub.
+type pubOptions struct {
+	raw   bool
+	ack   string
+	batch int
+	key   string
+	keyed bool
+}
+
+// pubReport is what felix pub --json prints.
+type pubReport struct {
+	Stream    string `json:"stream"`
+	Messages  uint64 `json:"messages"`
+	Bytes     uint64 `json:"bytes"`
+	ElapsedUS int64  `json:"elapsed_us"`
+}
+
+var ackModes = map[string]client.AckMode{
+	"none": client.AckNone, "message": client.AckPerMessage, "batch": client.AckPerBatch,
+}
+
+func (a *app) pubCommand() *cobra.Command {
+	var o pubOptions
+	cmd := &cobra.Command{
+		Use:   "pub STREAM [FILE...]",
+		Short: "Publish lines, or whole files, to a stream",
+		Long: `Publishes each line of the files, or of standard input, as one message without
+its line end. With --raw each file is one message, or all of standard input is.
+The file - is standard input.
+
+The command ends with 0 once the broker has acknowledged everything.`,
+		Example: `  echo hello | felix pub greetings
+  felix pub --raw images photo.jpg
+  tail -f app.log | felix pub logs`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.keyed = cmd.Flags().Changed("key")
+			return a.pub(cmd.Context(), args[0], args[1:], o)
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&o.raw, "raw", false, "one message per file instead of per line")
+	f.StringVar(&o.ack, "ack", "batch", "acknowledgement to ask for: none, message or batch")
+	f.IntVar(&o.batch, "batch", client.DefaultBatchEvents, "most messages in one frame")
+	f.StringVar(&o.key, "key", "", "routing key of all messages")
+	return cmd
+}
+
+func (a *app) pub(ctx context.Context, stream string, files []string, o pubOptions) (err error) {
+	ack, ok := ackModes[o.ack]
+	if !ok {
+		return usagef("--ack %s: want none, message or batch", o.ack)
+	}
+	if o.batch < 1 {
+		return usagef("--batch %d: want 1 or more", o.batch)
+	}
+	if ack == client.AckPerMessage {
+		o.batch = 1
+	}
+	if len(files) == 0 {
+		files = []string{"-"}
+	}
+	c, err := a.connect(ctx, nil)
+	if err != nil {
+		return err
+	}
+	begin := time.Now()
+	s := newSink(c, stream, ack, o)
+	err = a.sendFiles(ctx, files, o.raw, s)
+	err = errors.Join(err, s.finish(ctx, err))
+	if closeErr := closeClient(c); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return opError("pub "+stream, err)
+	}
+	if a.json() {
+		return a.writeJSON(pubReport{Stream: stream, Messages: s.messages, Bytes: s.bytes, ElapsedUS: time.Since(begin).Microseconds()})
+	}
+	return nil
+}
+
+func (a *app) sendFiles(ctx context.Context, files []string, raw bool, s *sink) error {
+	for _, name := range files {
+		in := a.io.In
+		if name != "-" {
+			f, err := os.Open(name)
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			in = f
+		}
+		var err error
+		if raw {
+			var content []byte
+			if content, err = io.ReadAll(in); err == nil {
+				err = s.send(ctx, content)
+			}
+		} else {
+			err = sendLines(ctx, in, s)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sendLines publishes each line. Reading cannot be interrupted, so it runs on
+// the side; an interrupt leaves it behind for the end of the process.
+func sendLines(ctx context.Context, in io.Reader, s *sink) error {
+	type chunk struct {
+		lines [][]byte
+		err   error
+	}
+	chunks := make(chan chunk, 4)
+	go func() {
+		defer close(chunks)
+		r := bufio.NewReaderSize(in, 256<<10)
+		for {
+			lines, err := readLines(r)
+			select {
+			case chunks <- chunk{lines, err}:
+			case <-ctx.Done():
+				return
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case c, ok := <-chunks:
+			if !ok {
+				return ctx.Err()
+			}
+			for _, line := range c.lines {
+				if err := s.send(ctx, line); err != nil {
+					return err
+				}
+			}
+			if errors.Is(c.err, io.EOF) {
+				return nil
+			}
+			if c.err != nil {
+				return fmt.Errorf("read input: %w", c.err)
+			}
+		}
+	}
+}
+
+// readLines returns the next line, and all further ones that are in memory
+// already. A last line without an end counts.
+func readLines(r *bufio.Reader) (lines [][]byte, err error) {
+	for {
+		line, err := r.ReadBytes('\n')
+		if len(line) > 0 {
+			lines = append(lines, bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r")))
+		}
+		if err != nil {
+			return lines, err
+		}
+		rest, _ := r.Peek(r.Buffered()) // what is buffered can be peeked at
+		if bytes.IndexByte(rest, '\n') < 0 {
+			return lines, nil
+		}
+	}
+}
+
+// sink publishes messages to one stream: pipelined, or in keyed batches, which
+// the publisher does not have.
+type sink struct {
+	c       *client.Client
+	stream  string
+	pub     *client.Publisher // nil with a key
+	opts    []client.PublishOption
+	batch   int
+	waiting [][]byte
+
+	messages, bytes uint64
+}
+
+func newSink(c *client.Client, stream string, ack client.AckMode, o pubOptions) *sink {
+	s := &sink{c: c, stream: stream, batch: o.batch}
+	if o.keyed {
+		s.opts = []client.PublishOption{client.WithAck(ack), client.WithKey([]byte(o.key))}
+	} else {
+		s.pub = c.NewPublisher(stream, client.PublisherOptions{MaxEvents: o.batch, Ack: ack})
+	}
+	return s
+}
+
+func (s *sink) send(ctx context.Context, payload []byte) error {
+	s.messages++
+	s.bytes += uint64(len(payload))
+	if s.pub != nil {
+		return s.pub.Publish(ctx, payload)
+	}
+	s.waiting = append(s.waiting, payload)
+	if len(s.waiting) < s.batch {
+		return nil
+	}
+	return s.flushKeyed(ctx)
+}
+
+func (s *sink) flushKeyed(ctx context.Context) error {
+	if len(s.waiting) == 0 {
+		return nil
+	}
+	err := s.c.PublishBatch(ctx, s.stream, s.waiting, s.opts...)
+	s.waiting = s.waiting[:0]
+	return err
+}
+
+// finish waits until everything sent is acknowledged. After a failure it only
+// gives up what is under way.
+func (s *sink) finish(ctx context.Context, failed error) error {
+	if s.pub == nil {
+		if failed != nil {
+			return nil
+		}
+		return s.flushKeyed(ctx)
+	}
+	if failed != nil {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = s.pub.Close(ctx) // the failure that led here is the one to report
+		return nil
+	}
+	return s.pub.Close(ctx)
+}
