@@ -107,7 +107,7 @@ func (r *FrameReader) next() (Frame, error) {
 		return Frame{}, err
 	}
 	n := HeaderLen + int(h.Length)
-	if n > len(r.buf)-r.start && (n > largeFrame || n > r.nextSlab) {
+	if n > largeFrame && n > len(r.buf)-r.start {
 		r.startLarge(n)
 		return r.readLarge()
 	}
@@ -163,8 +163,9 @@ func (r *FrameReader) readLarge() (Frame, error) {
 	return Frame{Flags: h.Flags, Raw: raw}, err
 }
 
-// fill reads until the slab has n bytes to hand out. n is at most nextSlab or
-// fits the slab as it is.
+// fill reads until the slab has n bytes to hand out. n is at most largeFrame or
+// fits the slab as it is; a slab that is too small is replaced by a larger one as
+// the bytes arrive.
 func (r *FrameReader) fill(n int) error {
 	for r.end-r.start < n {
 		if r.readErr != nil {

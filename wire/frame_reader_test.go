@@ -19,6 +19,7 @@ type chunkReader struct {
 	next  int
 	err   error // at the end; io.EOF when nil
 	reads int
+	last  int // bytes of the last read
 }
 
 func (c *chunkReader) Read(p []byte) (int, error) {
@@ -36,6 +37,7 @@ func (c *chunkReader) Read(p []byte) (int, error) {
 	}
 	copy(p, c.data[:n])
 	c.data = c.data[n:]
+	c.last = n
 	return n, nil
 }
 
@@ -60,6 +62,9 @@ func splitStream(b []byte, maxFrame int) ([]Frame, error) {
 	return frames, io.EOF
 }
 
+// ownersByte is what the owner of frame i fills it with.
+func ownersByte(i int) byte { return byte(i)*7 + 1 }
+
 // readAll reads every frame. It overwrites each frame once it has looked at it,
 // as an owner may, and checks at the end that the reader never wrote there.
 func readAll(t interface{ Fatalf(string, ...any) }, r *FrameReader) ([]Frame, error) {
@@ -69,7 +74,7 @@ func readAll(t interface{ Fatalf(string, ...any) }, r *FrameReader) ([]Frame, er
 		if err != nil {
 			for i, f := range kept {
 				for j, b := range f.Raw {
-					if b != 0xEE {
+					if b != ownersByte(i) {
 						t.Fatalf("byte %d of frame %d was written after the frame was handed out", j, i)
 					}
 				}
@@ -87,7 +92,7 @@ func readAll(t interface{ Fatalf(string, ...any) }, r *FrameReader) ([]Frame, er
 		}
 		copies = append(copies, Frame{Flags: f.Flags, Raw: bytes.Clone(f.Raw)})
 		for i := range f.Raw {
-			f.Raw[i] = 0xEE
+			f.Raw[i] = ownersByte(len(kept))
 		}
 		kept = append(kept, f)
 	}
@@ -130,7 +135,9 @@ func genStream() *rapid.Generator[[]byte] {
 	return rapid.Custom(func(t *rapid.T) []byte {
 		rnd := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 		var b []byte
-		for _, n := range rapid.SliceOfN(size, 0, 30).Draw(t, "sizes") {
+		sizes := rapid.SliceOfN(size, 0, 30).Draw(t, "sizes")
+		sizes = append(sizes, rapid.SliceOfN(rapid.IntRange(0, largeFrame), 0, 60).Draw(t, "small")...)
+		for _, n := range sizes {
 			b = AppendHeader(b, Flags(rnd.Uint32()), n)
 			for range n {
 				b = append(b, byte(rnd.Uint32()))
@@ -157,8 +164,12 @@ func TestFrameReaderEqualsOneShot(t *testing.T) {
 }
 
 func TestFrameReaderOddReaders(t *testing.T) {
+	sizes := []int{0, 1, 500, largeFrame, 3000, maxSlab, 100000, 0, 100000, 7, 4000, 4000}
+	for range 100 {
+		sizes = append(sizes, 700) // enough for several slabs of the largest size
+	}
 	var stream []byte
-	for _, n := range []int{0, 1, 500, largeFrame, 3000, maxSlab, 100000, 0, 100000, 7, 4000, 4000} {
+	for _, n := range sizes {
 		stream = append(AppendHeader(stream, Flags(n), n), bytes.Repeat([]byte{byte(n)}, n)...)
 	}
 	wrappers := map[string]func(io.Reader) io.Reader{
@@ -279,7 +290,7 @@ func TestFrameReaderSetMaxFrame(t *testing.T) {
 }
 
 // Large frames that follow each other are read straight into memory of their
-// own: two reads each, one of them the header.
+// own: the header in one read, the rest in another.
 func TestFrameReaderLargeFramesAreNotCopied(t *testing.T) {
 	const count, size = 20, 60000
 	var stream []byte
@@ -293,8 +304,43 @@ func TestFrameReaderLargeFramesAreNotCopied(t *testing.T) {
 		if _, err := r.Next(); err != nil {
 			t.Fatal(err)
 		}
-		if got := src.reads - before; i > 0 && got != 2 {
-			t.Errorf("frame %d took %d reads", i, got)
+		if got := src.reads - before; i > 0 && (got != 2 || src.last != size) {
+			t.Errorf("frame %d took %d reads, the last of %d bytes", i, got, src.last)
 		}
+	}
+}
+
+// Small frames share slabs: 1000 of them cost about one allocation in ten.
+func TestFrameReaderSmallFramesShareSlabs(t *testing.T) {
+	const count = 1000
+	stream := bytes.Repeat(append(AppendHeader(nil, 0, 1000), make([]byte, 1000)...), count)
+	src := bytes.NewReader(nil)
+	got := testing.AllocsPerRun(3, func() {
+		src.Reset(stream)
+		r := NewFrameReader(src, DefaultMaxFrameBytes)
+		for range count {
+			if _, err := r.Next(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	if got > count/10 {
+		t.Errorf("%v allocations for %d frames", got, count)
+	}
+}
+
+// However many frames pass, a kept small frame pins no more than one slab.
+func TestFrameReaderSlabsAreBounded(t *testing.T) {
+	frame := append(AppendHeader(nil, 0, 1000), make([]byte, 1000)...)
+	r := NewFrameReader(bytes.NewReader(bytes.Repeat(frame, 500)), DefaultMaxFrameBytes)
+	largest := 0
+	for {
+		if _, err := r.Next(); err != nil {
+			break
+		}
+		largest = max(largest, len(r.buf))
+	}
+	if largest != maxSlab {
+		t.Errorf("largest slab has %d bytes, want %d", largest, maxSlab)
 	}
 }

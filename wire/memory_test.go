@@ -63,6 +63,15 @@ func TestBinaryBombsCostNoMemory(t *testing.T) {
 	}
 }
 
+// A count that cannot be true is refused before the items are walked.
+func TestCountBombsAreRefusedAtOnce(t *testing.T) {
+	for _, b := range [][]byte{unhex(t, "00000001"), unhex(t, "ffffffff 00000000"), unhex(t, "00000002 00000000 000000")} {
+		if _, err := parseItems(b); !errors.Is(err, errCount) {
+			t.Errorf("%x: error %v, want %v", b, err, errCount)
+		}
+	}
+}
+
 // A valid batch of the most items a frame can hold costs nothing either.
 func TestValidBatchesCostNoMemory(t *testing.T) {
 	body := append(unhex(t, "0002 7431 0001 6e 0001 73 00100000"), make([]byte, 4<<20)...)

@@ -149,7 +149,8 @@ func TestParseMessageRefuses(t *testing.T) {
 		{"payload padded inside", `{"type":"publish",` + ids + `,"payload":"YQ==YQ=="}`, errWantBase64, "payload"},
 		{"payload URL alphabet", `{"type":"publish",` + ids + `,"payload":"__--"}`, errWantBase64, "payload"},
 		{"payload trailing bits", `{"type":"publish",` + ids + `,"payload":"YR=="}`, errWantBase64, "payload"},
-		{"payload line break", `{"type":"publish",` + ids + `,"payload":"YWJj\r\n\n\nYWJj"}`, errWantBase64, "payload"},
+		{"payload line feeds", `{"type":"publish",` + ids + `,"payload":"YWJj\n\n\n\nYWJj"}`, errWantBase64, "payload"},
+		{"payload carriage returns", `{"type":"publish",` + ids + `,"payload":"YWJj\r\r\r\rYWJj"}`, errWantBase64, "payload"},
 		{"payload space", `{"type":"publish",` + ids + `,"payload":"YWJj    "}`, errWantBase64, "payload"},
 		{"payload number", `{"type":"publish",` + ids + `,"payload":1}`, errWantText, "payload"},
 		{"payload missing", `{"type":"publish",` + ids + `}`, errMissing, "payload"},
@@ -282,6 +283,19 @@ func TestEnumStrings(t *testing.T) {
 		if m.String() != want {
 			t.Errorf("AckMode %d is %q, want %q", m, m, want)
 		}
+	}
+}
+
+// Payloads share an allocation; an append to one must not reach the next.
+func TestParseMessagePayloadsAreCapped(t *testing.T) {
+	m, err := ParseMessage([]byte(`{"type":"publish_batch","tenant_id":"t","namespace":"n","stream":"s","payloads":["YWJj","eHl6"]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := m.(*PublishBatchJSON).Payloads
+	_ = append(list[0], "!!!"...)
+	if string(list[1]) != "xyz" {
+		t.Errorf("second payload became %q", list[1])
 	}
 }
 
