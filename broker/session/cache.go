@@ -23,7 +23,7 @@ func (s *controlStream) cachePut(m *wire.CachePut) *ending {
 	case err != nil:
 		return s.cacheFailed(m.RequestID, err)
 	case m.RequestID == nil:
-		return &ending{reply: &wire.OK{}}
+		return &ending{reply: &wire.OK{}, unread: lastRequestUnread}
 	}
 	s.out.message(&wire.CacheOK{RequestID: *m.RequestID})
 	return nil
@@ -48,7 +48,7 @@ func (s *controlStream) cacheGet(m *wire.CacheGet) *ending {
 		}
 	}
 	if m.RequestID == nil {
-		return &ending{reply: answer}
+		return &ending{reply: answer, unread: lastRequestUnread}
 	}
 	s.out.message(answer)
 	return nil

@@ -79,7 +79,8 @@ type Config struct {
 	ReplyStallTimeout time.Duration
 	// LingerTimeout and LingerBytes bound how long the rest of an oversized frame
 	// is read and thrown away, so that a client that is still writing gets to
-	// read why it was refused.
+	// read why it was refused. LingerTimeout is also how long a client may take to
+	// FIN a stream after the request that ends it.
 	LingerTimeout time.Duration
 	LingerBytes   int64
 

@@ -32,6 +32,10 @@ type ending struct {
 	after  func(error) // called when the answer was written, or could not be
 }
 
+// lastRequestUnread is ending.unread after a request that is the last one by the
+// protocol: nothing but the client's FIN should follow.
+const lastRequestUnread = 4 << 10
+
 // errStopped ends the streams that are still busy at the end of a drain.
 var errStopped = errors.New("session: stopped by drain")
 

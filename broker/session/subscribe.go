@@ -31,7 +31,7 @@ func (s *controlStream) subscribe(m *wire.Subscribe) *ending {
 	f := newFeeder(s.conn, sub, out, s.flags.Has(wire.FlagEventOffsets))
 	s.conn.addFeeder(f)
 	s.conn.feeders.Go(f.run)
-	return &ending{reply: &wire.Subscribed{SubscriptionID: sub.ID()}, after: f.subscribed}
+	return &ending{reply: &wire.Subscribed{SubscriptionID: sub.ID()}, unread: lastRequestUnread, after: f.subscribed}
 }
 
 // register opens the subscription at the broker.
