@@ -16,7 +16,8 @@ type Conn struct {
 	id     uint64
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	fixed  uint16 // fixed packet size, 0 if it is discovered
+	fixed  uint16    // fixed packet size, 0 if it is discovered
+	path   pathState // belongs to the endpoint's connSet
 }
 
 // newConn wraps a connection of this socket.

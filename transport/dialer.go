@@ -18,7 +18,7 @@ import (
 // UDP socket, which is opened when it is first needed.
 type Dialer struct {
 	cfg   Config
-	conns connSet
+	conns *connSet
 
 	mu      sync.Mutex
 	closed  bool
@@ -43,11 +43,11 @@ func (k socketKind) bind() (network, addr string) {
 
 // NewDialer checks the settings. c.TLS says how servers are checked, see ClientTLS.
 func NewDialer(c Config) (*Dialer, error) {
-	c, err := c.withDefaults()
+	c, err := c.withDefaults(dialerWindows)
 	if err != nil {
 		return nil, err
 	}
-	return &Dialer{cfg: c, sockets: make(map[socketKind]*socket)}, nil
+	return &Dialer{cfg: c, conns: newConnSet(c.Logger), sockets: make(map[socketKind]*socket)}, nil
 }
 
 // addressStagger is the head start of each address of a server over the next one (RFC 8305, 5).

@@ -160,6 +160,8 @@ func failureKind(err error) HandshakeFailure {
 		return FailTimeout
 	case errors.Is(err, ErrRefused):
 		return FailLimit
+	case errors.Is(err, ErrEndpointClosed):
+		return FailDraining
 	case errors.As(err, &a):
 		return FailAborted
 	case errors.As(err, &p) && p.Remote:

@@ -32,7 +32,7 @@ type Listener struct {
 	closeOnce sync.Once
 	closeErr  error
 
-	conns connSet
+	conns *connSet
 }
 
 // Listen opens a UDP socket on addr ("host:port"; an empty host is every IPv4 and IPv6 address of the machine) and
@@ -57,7 +57,7 @@ func Listen(addr string, c Config) (*Listener, error) {
 // NewListener accepts connections on a socket that is already open, such as one passed on by a service manager. The
 // listener owns the socket from then on; on an error the caller still does.
 func NewListener(sock *udp.Conn, c Config) (*Listener, error) {
-	c, err := c.withDefaults()
+	c, err := c.withDefaults(listenerWindows)
 	if err != nil {
 		return nil, err
 	}
@@ -67,6 +67,7 @@ func NewListener(sock *udp.Conn, c Config) (*Listener, error) {
 		queue:   make(chan *Conn, acceptQueue),
 		stopped: make(chan struct{}),
 		failed:  make(chan struct{}),
+		conns:   newConnSet(c.Logger),
 	}
 	l.tr = newSocket(sock, c)
 	l.tr.quic.VerifySourceAddress = func(net.Addr) bool { return l.book.mustProveAddress() }

@@ -1,7 +1,6 @@
 package transport
 
 import (
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -82,14 +81,10 @@ func reasonOf(e *quic.TransportError) string {
 	return e.ErrorCode.String()
 }
 
-// tlsCause returns what crypto/tls said of a local failure, if quic-go has kept it.
+// tlsCause returns what crypto/tls said of a local failure, nil if quic-go has not kept it.
 func tlsCause(e *quic.TransportError) error {
 	for _, cause := range e.Unwrap() {
-		var verify *tls.CertificateVerificationError
-		if errors.As(cause, &verify) {
-			return verify
-		}
-		if cause != nil && !errors.Is(cause, net.ErrClosed) {
+		if cause != nil && cause != net.ErrClosed {
 			return cause
 		}
 	}

@@ -1,10 +1,11 @@
 package transport
 
 import (
-	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"sync"
 
 	"github.com/quic-go/quic-go"
@@ -21,7 +22,13 @@ type socket struct {
 	budget receiveBudget
 }
 
+// quietBuffers keeps quic-go from printing about socket buffers: package udp asks for them and reports what it got.
+var quietBuffers = sync.OnceValue(func() error {
+	return os.Setenv("QUIC_GO_DISABLE_RECEIVE_BUFFER_WARNING", "true")
+})
+
 func newSocket(sock *udp.Conn, c Config) *socket {
+	_ = quietBuffers() // a message more does no harm
 	t := &socket{cfg: c, sock: sock, sizes: choosePacketSizes(c, Engine().PacketCeiling, sock.Granted())}
 	t.quic = &quic.Transport{Conn: sock}
 	if c.StatelessResetKey != nil {
@@ -66,11 +73,12 @@ func (t *socket) allowWindow(c *quic.Conn, delta uint64) bool {
 
 // close ends what still runs on the socket without telling the peers, then closes it.
 func (t *socket) close() error {
-	if err := t.quic.Close(); err != nil {
-		_ = t.sock.Close() // the first error counts
-		return fmt.Errorf("transport: close: %w", err)
+	err := t.quic.Close()
+	// A socket that has failed may be closed already.
+	if cerr := t.sock.Close(); err == nil && !errors.Is(cerr, net.ErrClosed) {
+		err = cerr
 	}
-	if err := t.sock.Close(); err != nil {
+	if err != nil {
 		return fmt.Errorf("transport: close: %w", err)
 	}
 	return nil
@@ -98,44 +106,4 @@ func networkOf(addr string) (string, error) {
 		return "udp", nil
 	}
 	return "udp6", nil
-}
-
-// connSet holds the connections of an endpoint until they end.
-type connSet struct {
-	mu  sync.Mutex
-	all map[*Conn]struct{}
-}
-
-// add registers a connection until it ends and returns how many there are now.
-func (s *connSet) add(c *Conn) int {
-	s.mu.Lock()
-	if s.all == nil {
-		s.all = make(map[*Conn]struct{})
-	}
-	s.all[c] = struct{}{}
-	n := len(s.all)
-	s.mu.Unlock()
-	context.AfterFunc(c.ctx, func() {
-		s.mu.Lock()
-		delete(s.all, c)
-		s.mu.Unlock()
-	})
-	return n
-}
-
-func (s *connSet) len() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.all)
-}
-
-// closeAll closes every connection with code 0 and returns when all have ended.
-func (s *connSet) closeAll() {
-	var closing sync.WaitGroup
-	s.mu.Lock()
-	for c := range s.all {
-		closing.Go(func() { _ = c.CloseWithError(0, "") }) // always nil
-	}
-	s.mu.Unlock()
-	closing.Wait()
 }

@@ -3,7 +3,7 @@ package transport
 import "time"
 
 // ConnStats is a snapshot of a connection's counters. Bytes are those of QUIC packets, without UDP and IP headers.
-// Reading it costs a dozen atomic loads; nothing is collected for it alone.
+// Nothing is collected for it alone; taking one costs some atomic loads and a copy of the TLS state.
 type ConnStats struct {
 	MinRTT       time.Duration
 	LatestRTT    time.Duration // last sample
@@ -55,6 +55,7 @@ type ListenerStats struct {
 	Failures    [numHandshakeFailures]uint64 // by kind, index with a HandshakeFailure
 	WindowBytes int64                        // growth of the connection windows in use (Config.ReceiveBudget)
 	WindowHeld  uint64                       // refused growths of a connection window
+	PathsLost   uint64                       // connections closed with CodePathUnusable
 }
 
 // Stats returns the counters of the listener.
@@ -66,6 +67,7 @@ func (l *Listener) Stats() ListenerStats {
 		WindowBytes: l.tr.budget.used.Load(),
 		WindowHeld:  l.tr.budget.refused.Load(),
 		Active:      l.conns.len(),
+		PathsLost:   l.conns.pathsLost.Load(),
 	}
 	for i := range s.Failures {
 		s.Failures[i] = l.book.failures[i].Load()
