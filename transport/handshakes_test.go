@@ -17,13 +17,15 @@ import (
 // vanishing is a socket whose owner sends one datagram and is never heard of again.
 type vanishing struct {
 	net.PacketConn
-	sent atomic.Int32
+	sent  atomic.Int32
+	leave context.CancelFunc
 }
 
 func (v *vanishing) WriteTo(p []byte, a net.Addr) (int, error) {
 	if v.sent.Add(1) > 1 {
 		return len(p), nil
 	}
+	defer v.leave()
 	return v.PacketConn.WriteTo(p, a)
 }
 
@@ -34,11 +36,11 @@ func vanish(l *Listener, d *Dialer) error {
 		return err
 	}
 	defer sock.Close()
-	tr := &quic.Transport{Conn: &vanishing{PacketConn: sock}}
-	defer tr.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	if _, err := tr.Dial(ctx, l.Addr(), d.cfg.TLS, nil); !errors.Is(err, context.DeadlineExceeded) {
+	tr := &quic.Transport{Conn: &vanishing{PacketConn: sock, leave: cancel}}
+	defer tr.Close()
+	if _, err := tr.Dial(ctx, l.Addr(), d.cfg.TLS, nil); !errors.Is(err, context.Canceled) {
 		return fmt.Errorf("dial of a client that vanishes: %w", err)
 	}
 	return nil
