@@ -62,3 +62,35 @@ func benchmarkFanout(b *testing.B, size, batch, fanout int) {
 	b.ReportMetric(float64(counts[Delivered].Events)/seconds, "delivered-msgs/s")
 	b.ReportMetric(float64(counts[Delivered].Bytes)/1e6/seconds, "MB/s")
 }
+
+// BenchmarkWakeupRecord shows what a stage pays per wakeup for its histogram.
+func BenchmarkWakeupRecord(b *testing.B) {
+	for _, on := range []bool{false, true} {
+		b.Run(fmt.Sprintf("on=%v", on), func(b *testing.B) {
+			br := New(Options{Workers: 1})
+			defer br.Close(context.Background())
+			br.RecordWakeups(on)
+			h := br.Stage("bench", "Items of a benchmark.")
+			for i := 0; b.Loop(); i++ {
+				h.Record(i & 63)
+			}
+		})
+	}
+}
+
+// BenchmarkLedger measures a ledger, and so how long it keeps a stream waiting.
+func BenchmarkLedger(b *testing.B) {
+	for _, fanout := range []int{1, 100} {
+		b.Run(fmt.Sprintf("fanout=%d", fanout), func(b *testing.B) {
+			br := New(Options{Workers: 1})
+			defer br.Close(context.Background())
+			s := newStreamOf(b, br, testKey)
+			for range fanout {
+				defer subscribe(b, s, SubscribeOptions{}).Discard()
+			}
+			for b.Loop() {
+				s.Ledger()
+			}
+		})
+	}
+}

@@ -76,14 +76,6 @@ func (c *Cache) Put(key string, value []byte, ttl *time.Duration) error {
 		return &NotFoundError{Cache: true, Key: c.key}
 	}
 	old := c.entries[key]
-	if ttl != nil && *ttl <= 0 {
-		if old != nil {
-			st.remove(old)
-		}
-		st.broker.count(CachePut)
-		st.broker.count(CacheExpired)
-		return nil
-	}
 	e := &cacheEntry{cache: c, key: strings.Clone(key), value: value, pos: -1}
 	used := st.used
 	if old != nil {

@@ -323,6 +323,34 @@ func TestSmallFramesAreDetached(t *testing.T) {
 	}
 }
 
+// Nobody overtakes those who wait, and one who gives up lets the next one in.
+func TestBudgetIsFair(t *testing.T) {
+	b := budget{limit: 10}
+	if !b.tryAcquire(5) {
+		t.Fatal("no room in an empty budget")
+	}
+	giveUp := make(chan struct{})
+	results := make(chan waitOutcome, 2)
+	wait := func(n int64, stop <-chan struct{}, place int32) {
+		go func() {
+			results <- b.acquire(n, &limits{ctx: context.Background(), closed: [3]<-chan struct{}{stop}})
+		}()
+		eventually(t, "it waits", func() bool { return b.waiting.Load() == place })
+	}
+	wait(8, giveUp, 1)
+	if b.tryAcquire(1) {
+		t.Fatal("overtaken")
+	}
+	wait(3, nil, 2)
+	close(giveUp)
+	if first, second := <-results, <-results; first+second != waitClosed+waitGranted {
+		t.Fatalf("outcomes %d, %d", first, second)
+	}
+	if used := b.used.Load(); used != 8 {
+		t.Fatalf("%d in use", used)
+	}
+}
+
 // A budget never lets more out than its limit, except for one oversized user
 // alone, and forgets nobody who waits.
 func TestBudgetUnderContention(t *testing.T) {

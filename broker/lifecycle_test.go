@@ -202,6 +202,10 @@ func afterClose(t *testing.T, b *Broker, s *Stream) {
 			t.Fatalf("create %s: %v", what, err)
 		}
 	}
+	// One that was admitted just before the broker closed.
+	if _, err := s.enqueue(job{batch: batchOf(t)}, false); err != ErrAdmissionClosed {
+		t.Fatalf("enqueue: %v", err)
+	}
 	if err := b.Close(t.Context()); err != nil {
 		t.Fatalf("second close: %v", err)
 	}
@@ -211,8 +215,14 @@ func afterClose(t *testing.T, b *Broker, s *Stream) {
 func TestCloseGivesUp(t *testing.T) {
 	b := New(Options{SubQueueBatches: 1})
 	s := newStreamOf(t, b, testKey)
-	q := stall(t, b, s, nil)
 	c := newCompletions()
+	q := subscribe(t, s, SubscribeOptions{Policy: policy(PolicyBlock)})
+	publish(t, b, s, numbered(t, 0, 1, 8))
+	// This one is published and stalls the stream, the ten after it wait.
+	if err := b.Submit(t.Context(), Publication{Stream: s, Batch: numbered(t, 1, 1, 8), Completer: c, Token: 99}, WaitNone); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the stream stalls", func() bool { return s.stalled.Load() > 0 })
 	for i := range uint64(10) {
 		if err := b.Submit(t.Context(), Publication{Stream: s, Batch: numbered(t, i, 1, 8), Completer: c, Token: i}, WaitNone); err != nil {
 			t.Fatal(err)
@@ -223,7 +233,11 @@ func TestCloseGivesUp(t *testing.T) {
 	if err := b.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("close: %v", err)
 	}
-	for i, call := range c.wait(t, 10) {
+	calls := c.wait(t, 11)
+	if calls[0] != (completion{99, nil}) {
+		t.Fatalf("the published one: %+v", calls[0])
+	}
+	for i, call := range calls[1:] {
 		if call.token != uint64(i) || call.err != ErrQueueClosed {
 			t.Fatalf("completion %d: %+v", i, call)
 		}
@@ -233,10 +247,10 @@ func TestCloseGivesUp(t *testing.T) {
 		t.Fatalf("abandoned %+v, %d bytes charged", l.Counts[AbandonedClosed], b.Stats().InflightBytes)
 	}
 	checkLedger(t, l)
-	if got := len(rest(t, q)); got == 0 {
-		t.Fatal("the queue was lost")
+	if got := len(rest(t, q)); got != 2 {
+		t.Fatalf("%d frames left in the queue, want 2", got)
 	}
-	if n := len(c.snapshot()); n != 10 {
+	if n := len(c.snapshot()); n != 11 {
 		t.Fatalf("%d completions", n)
 	}
 }
@@ -266,6 +280,9 @@ func TestDeleteStream(t *testing.T) {
 	}
 	if err := b.Submit(t.Context(), Publication{Stream: s, Batch: batchOf(t)}, WaitNone); !errors.Is(err, net.ErrClosed) {
 		t.Fatalf("submit: %v", err)
+	}
+	if s.Info().RingBytes != 0 {
+		t.Fatal("a deleted stream keeps its ring")
 	}
 	if st := b.Stats(); st.Streams != 0 || st.Total.FanoutQueued.Batches != uint64(queued) {
 		t.Fatalf("while the reader drains: %+v", st)

@@ -168,6 +168,18 @@ func TestDeleteParents(t *testing.T) {
 	}
 }
 
+// A namespace that goes away between the look-up and the creation stays away.
+func TestAutoCreateNeedsNamespace(t *testing.T) {
+	b := newBroker(t, Options{AutoCreate: true})
+	missing := &NotFoundError{Key: testKey}
+	_, err := autoCreate(b, testKey, missing, StreamNotFound, func() (*Stream, error) {
+		return b.makeStream(testKey, StreamOptions{})
+	})
+	if err != missing || b.HasNamespace(testKey.Tenant, testKey.Namespace) {
+		t.Fatalf("created: %v", err)
+	}
+}
+
 // A stream belongs to the worker with the number of its handle modulo Workers.
 func TestWorkerOwnership(t *testing.T) {
 	b := newBroker(t, Options{Workers: 3})

@@ -125,6 +125,14 @@ func TestRingAndCursorMatchModel(t *testing.T) {
 				n := rapid.Uint64Range(0, uint64(len(m.events))+2).Draw(t, "offset")
 				checkCursor(t, s, &m, n)
 			},
+			"": func(t *rapid.T) {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				r := &s.ring
+				if n := r.frames.len(); n > 1 && (r.bytes > maxSize || r.events-r.frames.at(0).Count >= maxHeld) {
+					t.Fatalf("holds %d frames, %d events, %d bytes", n, r.events, r.bytes)
+				}
+			},
 			"earliest": func(t *rapid.T) {
 				sub := subscribe(t, s, SubscribeOptions{Start: earliest})
 				defer sub.Discard()

@@ -70,6 +70,18 @@ func (s *Stream) Ledger() Ledger {
 	return l
 }
 
+// Ledgers returns the accounts of all registered streams, each at a moment of its
+// own, in no particular order.
+func (b *Broker) Ledgers() []Ledger {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	out := make([]Ledger, 0, len(b.streams))
+	for _, s := range b.streams {
+		out = append(out, s.Ledger())
+	}
+	return out
+}
+
 // Stats is a snapshot of the whole broker. Each stream's part is consistent in
 // itself, so the sums balance like a single Ledger.
 type Stats struct {

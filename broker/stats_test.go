@@ -48,6 +48,9 @@ func TestLedgerFigures(t *testing.T) {
 	if total := b.Stats().Total; total.Counts != l.Counts || total.FanoutQueued != l.FanoutQueued {
 		t.Errorf("total %+v, want %+v", total, l)
 	}
+	if all := b.Ledgers(); len(all) != 1 || all[0] != l {
+		t.Errorf("ledgers %+v, want %+v", all, l)
+	}
 }
 
 // An unbalanced ledger must show.
