@@ -80,6 +80,7 @@ func TestStrictFile(t *testing.T) {
 		{"bad port", "quic_bind: 127.0.0.1:99999\n", "the port must be a number from 0 to 65535"},
 		{"tiny packets", "initial_mtu: 900\n", ":1: initial_mtu: is 900, want 0 or 1200 to 65527 bytes"},
 		{"certificate without key", "tls_cert_file: a.pem\n", ":1: tls_cert_file: needs tls_key_file too"},
+		{"foreign keys in development mode", "dev: true\njwks_file: keys.json\n", ":2: jwks_file: development mode makes its own signing key"},
 		{"budget below a frame", "pub_conn_inflight_bytes: 2048\n", ":1: pub_conn_inflight_bytes: is 2048, want at least max_frame_bytes"},
 		{"keep-alive too slow", "keep_alive_ms: 20000\n", ":1: keep_alive_ms: is 20000, want at most half of idle_timeout_ms"},
 		{"public development mode", "dev: true\nquic_bind: 0.0.0.0:5000\n", ":2: quic_bind: is \"0.0.0.0:5000\", but development mode serves loopback only"},
@@ -208,7 +209,7 @@ func TestPrintedConfigLoadsBack(t *testing.T) {
 		base := DefaultConfig(dev)
 		for _, s := range Settings() {
 			switch {
-			case s.Env == "" || s.Key == "dev" || strings.HasPrefix(s.Key, "tls_cert") || strings.HasPrefix(s.Key, "tls_key"):
+			case s.Env == "" || s.Key == "dev" || dev && s.Key == "jwks_file" || strings.HasPrefix(s.Key, "tls_cert") || strings.HasPrefix(s.Key, "tls_key"):
 			case s.Key == "idle_timeout_ms" || s.Key == "shutdown_drain_timeout_ms":
 				flags[s.Key] = "2500"
 			case s.Key == "auth_timeout_ms" || s.Key == "handshake_timeout_ms":

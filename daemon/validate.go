@@ -140,6 +140,9 @@ func (c *Config) checkTLS() error {
 	if c.Dev && c.TLSCertFile != "" {
 		return settingErrorf("tls_cert_file", "", "development mode makes its own certificate (leave it out)")
 	}
+	if c.Dev && c.JWKSFile != "" {
+		return settingErrorf("jwks_file", "", "development mode makes its own signing key (leave it out)")
+	}
 	return nil
 }
 
