@@ -16,20 +16,32 @@ import (
 
 var loopbackV4 = netip.MustParseAddr("127.0.0.1")
 
-// inNewNamespace runs f on a thread of its own in a new network namespace; the
-// thread ends with the goroutine.
+// inNewNamespace runs f on a thread of its own in a new network namespace.
 func inNewNamespace(t *testing.T, f func()) {
 	t.Helper()
 	testkit.RequireRoot(t)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread()
+	onOwnThread(func() {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			t.Errorf("unshare: %v", err)
 			return
 		}
 		f()
+	})
+}
+
+// onOwnThread runs f on a thread that ends with it and is not the process's
+// first, whose view of /proc is the process's.
+func onOwnThread(f func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread()
+		if unix.Gettid() != unix.Getpid() {
+			f()
+			return
+		}
+		defer runtime.UnlockOSThread()
+		onOwnThread(f) // while this goroutine keeps the first thread to itself
 	}()
 	<-done
 }

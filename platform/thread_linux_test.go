@@ -56,14 +56,13 @@ func TestPinThreadRefuses(t *testing.T) {
 // TestEndedGoroutineTakesItsPinAlong: a goroutine that ends without unpinning
 // must not leave a narrow thread behind for others.
 func TestEndedGoroutineTakesItsPinAlong(t *testing.T) {
-	tid := make(chan int)
-	go func() {
+	var task string
+	onOwnThread(func() {
+		task = "/proc/self/task/" + strconv.Itoa(unix.Gettid())
 		if _, err := PinThread(CPUs().Allowed[0]); err != nil {
 			t.Error(err)
 		}
-		tid <- unix.Gettid()
-	}()
-	task := "/proc/self/task/" + strconv.Itoa(<-tid)
+	})
 	eventually(t, "the thread ends", func() bool {
 		_, err := os.Stat(task)
 		return os.IsNotExist(err)

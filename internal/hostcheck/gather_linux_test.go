@@ -13,6 +13,41 @@ import (
 	"felix/udp"
 )
 
+// runOnOwnThread prepares a thread that ends with the check and is not the
+// process's first, whose view of /proc is the process's.
+func runOnOwnThread(t *testing.T, prepare func() error) Report {
+	t.Helper()
+	var r Report
+	var err error
+	done := make(chan struct{})
+	var onThread func()
+	onThread = func() {
+		runtime.LockOSThread()
+		if unix.Gettid() == unix.Getpid() {
+			defer runtime.UnlockOSThread()
+			inner := make(chan struct{})
+			go func() {
+				defer close(inner)
+				onThread()
+			}()
+			<-inner // this goroutine keeps the first thread to itself meanwhile
+			return
+		}
+		if err = prepare(); err == nil {
+			r = Run(context.Background())
+		}
+	}
+	go func() {
+		defer close(done)
+		onThread()
+	}()
+	<-done
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
 // TestBufferCutDown: without CAP_NET_ADMIN the host's limit decides, and the
 // check names it with both sizes; with it the full size is granted. Capabilities
 // are per thread, so the test drops them on one that ends with it.
@@ -26,22 +61,11 @@ func TestBufferCutDown(t *testing.T) {
 	if f, _ := with.Find("read_buffer"); f.Severity != OK {
 		t.Errorf("as root: %+v", f)
 	}
-	done := make(chan Report)
-	go func() {
-		runtime.LockOSThread()
-		defer close(done)
+	without := runOnOwnThread(t, func() error {
 		hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 		var none [2]unix.CapUserData
-		if err := unix.Capset(&hdr, &none[0]); err != nil {
-			t.Errorf("capset: %v", err)
-			return
-		}
-		done <- Run(context.WithoutCancel(t.Context()))
-	}()
-	without, ok := <-done
-	if !ok {
-		t.FailNow()
-	}
+		return unix.Capset(&hdr, &none[0])
+	})
 	f, _ := without.Find("read_buffer")
 	if limit.Bytes >= udp.DefaultBuffer {
 		if f.Severity != OK {
@@ -64,24 +88,12 @@ func TestBufferCutDown(t *testing.T) {
 // switched off, the check says so and still measures the rest.
 func TestNamespaceWithoutIPv6(t *testing.T) {
 	testkit.RequireRoot(t)
-	done := make(chan Report)
-	go func() {
-		runtime.LockOSThread()
-		defer close(done)
+	r := runOnOwnThread(t, func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-			t.Errorf("unshare: %v", err)
-			return
+			return err
 		}
-		if err := loopbackUpWithoutIPv6(); err != nil {
-			t.Errorf("prepare namespace: %v", err)
-			return
-		}
-		done <- Run(context.WithoutCancel(t.Context()))
-	}()
-	r, ok := <-done
-	if !ok {
-		t.FailNow()
-	}
+		return loopbackUpWithoutIPv6()
+	})
 	for id, want := range map[string]Severity{"ipv6": Notice, "path_mtu": Notice, "loopback_mtu": OK, "read_buffer": OK} {
 		if f, _ := r.Find(id); f.Severity != want {
 			t.Errorf("%s: %+v, want %v", id, f, want)
