@@ -74,8 +74,10 @@ type Config struct {
 	// ReplyQueueBytes is the same bound in bytes of cache values; a single
 	// larger one is let in when nothing else waits.
 	ReplyQueueBytes int
-	// ReplyStallTimeout is how long a client that has finished sending may take
-	// to accept the next piece of its replies before the stream is reset.
+	// ReplyStallTimeout is how long a client may take to accept the next piece of
+	// its last replies, once its stream is no longer read. Then the stream is
+	// reset. Before that there is no limit: a client that does not take its
+	// replies is not read from.
 	ReplyStallTimeout time.Duration
 	// LingerTimeout and LingerBytes bound how long the rest of an oversized frame
 	// is read and thrown away, so that a client that is still writing gets to

@@ -133,7 +133,7 @@ func (w *eventWriter) run(l layout, ds []broker.Delivery) int {
 		d := &ds[n]
 		bytes += d.Bytes
 		size += len(d.Frame) - bodyAt
-		if d.Count != 1 || d.Skip != 0 || bytes > w.maxBytes || size > w.maxWrite {
+		if d.Count != 1 || d.Skip != 0 || len(d.Frame) >= w.direct || bytes > w.maxBytes || size > w.maxWrite {
 			break
 		}
 		if n > 0 && l.offsets && d.FirstSeq != ds[n-1].FirstSeq+1 {

@@ -138,6 +138,19 @@ func (c *testClient) control(perms ...string) *testStream {
 	return s
 }
 
+// controlOf is control for another tenant.
+func (c *testClient) controlOf(tenant string) *testStream {
+	c.t.Helper()
+	token, err := c.env.issuer.Issue(auth.DemoClaims(tenant))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	s := c.raw()
+	s.send(&wire.Auth{TenantID: tenant, Token: token, ClientFlags: flags(63)})
+	expect(s, &wire.AuthOK{ServerFlags: 63})
+	return s
+}
+
 // events accepts the next event stream and checks its first frame.
 func (c *testClient) events() (*testStream, uint64) {
 	c.t.Helper()

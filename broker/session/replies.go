@@ -67,7 +67,7 @@ type replies struct {
 	timer   *time.Timer
 	armed   bool // timer runs
 
-	finishing atomic.Bool // the client sends no more, so it has to read
+	finishing atomic.Bool // the stream is not read any more
 	scratch   []byte      // owned by whoever set writing
 }
 
