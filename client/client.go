@@ -24,6 +24,7 @@ type Client struct {
 	nextEv atomic.Uint32
 	lanes  []*lane
 	routes routes
+	calls  sync.Pool // of *call
 	caches *cachePool
 
 	mu         sync.Mutex
@@ -56,6 +57,7 @@ func connect(ctx context.Context, cfg Config, dial dialFunc) (*Client, error) {
 	c.events = newSlots(c, "event", cfg.EventConns)
 	c.lanes = newLanes(c)
 	c.routes.init(cfg, c.lanes)
+	c.calls.New = newCall
 	c.caches = newCachePool(c)
 
 	l, err := c.dial(ctx, 0)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"felix/wire"
 )
@@ -34,9 +33,9 @@ func (c *Client) publish(ctx context.Context, stream string, payloads [][]byte, 
 		return err
 	}
 	h := c.publishHeader(stream, o)
-	k := calls.Get().(*call)
+	k := c.calls.Get().(*call)
 	if err := k.encode(h, payloads, c.cfg.MaxFrameBytes); err != nil {
-		calls.Put(k)
+		c.calls.Put(k)
 		return err
 	}
 	lane := c.routes.lane(stream)
@@ -47,14 +46,14 @@ func (c *Client) publish(ctx context.Context, stream string, payloads [][]byte, 
 		}
 		again := notSent(err) || o.retry == AtLeastOnce && repeatable(err)
 		if !again || attempt >= c.cfg.MaxAttempts || ctx.Err() != nil || c.isClosed() {
-			calls.Put(k)
+			c.calls.Put(k)
 			return err
 		}
 		if attempt == 1 && notSent(err) {
 			continue
 		}
 		if err := c.sleep(ctx, c.cfg.Backoff.pause(attempt)); err != nil {
-			calls.Put(k)
+			c.calls.Put(k)
 			return err
 		}
 	}
@@ -136,11 +135,11 @@ type call struct {
 	result chan error // buffered
 }
 
-var calls = sync.Pool{New: func() any {
+func newCall() any {
 	k := &call{result: make(chan error, 1)}
 	k.owner = k
 	return k
-}}
+}
 
 func (k *call) done(_ *request, err error) { k.result <- err }
 

@@ -52,8 +52,12 @@ func (p *Publisher) next() (b *batch, failures int) {
 	for {
 		b, failures, end := p.pick()
 		p.report()
-		if end || b != nil {
+		if b != nil {
 			return b, failures
+		}
+		if end {
+			p.leave()
+			return nil, 0
 		}
 		select {
 		case <-p.wake:
@@ -62,14 +66,20 @@ func (p *Publisher) next() (b *batch, failures int) {
 	}
 }
 
-// pick takes the next batch, if there is one that may be sent, or ends the sender.
+// leave ends the sender, after it has reported everything.
+func (p *Publisher) leave() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.sending = false
+	p.notify()
+}
+
+// pick takes the next batch, if there is one that may be sent, or says that the sender has to end.
 func (p *Publisher) pick() (b *batch, failures int, end bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ctx.Err() != nil || p.closed && p.drained() {
 		p.abort(errGivenUp)
-		p.sending = false
-		p.notify()
 		return nil, 0, true
 	}
 	if p.rewind && !p.outstanding() {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -159,7 +160,7 @@ func (s *Subscription) pop() Event {
 	ev := s.mark
 	s.mark = Event{}
 	if s.list != nil {
-		ev.Payload, s.list = s.list[0], s.list[1:]
+		ev.Payload, s.list = slices.Clip(s.list[0]), s.list[1:]
 	} else {
 		end := wire.ItemOverhead + int(binary.BigEndian.Uint32(s.body))
 		ev.Payload, s.body = s.body[wire.ItemOverhead:end:end], s.body[end:]
