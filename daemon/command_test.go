@@ -184,7 +184,9 @@ func queuedBytes(t *testing.T, d *testkit.Daemon) int64 {
 	t.Helper()
 	c := &http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
-		Dial:              func(_, _ string) (net.Conn, error) { return net.Dial("unix", filepath.Join(d.DataDir, AdminSocketName)) },
+		Dial: func(_, _ string) (net.Conn, error) {
+			return net.Dial("unix", filepath.Join(d.DataDir, AdminSocketName))
+		},
 	}}
 	code, text := request(t, c, http.MethodGet, "http://felixd/v1/subscriptions", "")
 	total := int64(0)

@@ -201,12 +201,7 @@ func subscriptionReport(c session.ConnectionStats, s session.SubscriptionStats) 
 
 func (d *Daemon) ledgerReports() []LedgerReport {
 	out := []LedgerReport{}
-	for _, info := range d.broker.Streams() {
-		stream, err := d.broker.Stream(info.Key)
-		if err != nil {
-			continue // deleted a moment ago
-		}
-		l := stream.Ledger()
+	for _, l := range d.broker.Ledgers() {
 		r := LedgerReport{Tenant: l.Key.Tenant, Namespace: l.Key.Namespace, Stream: l.Key.Name}
 		for _, st := range l.Stages() {
 			r.Stages = append(r.Stages, stageReport(&l, st))

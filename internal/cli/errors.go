@@ -4,22 +4,28 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
+
+	"felix/bench/probe"
 )
 
 // Exit codes of felix.
 const (
-	exitOK          = 0
-	exitError       = 1
-	exitUsage       = 2
-	exitInterrupted = 130 // 128 + SIGINT, as shells have it
+	exitOK      = 0
+	exitError   = 1
+	exitUsage   = 2
+	exitInvalid = 3   // a measurement that is none
+	exitSignal  = 128 // plus the number of the signal, as shells have it
 )
 
 // errQuiet ends a command without a message and with success: the reader of
 // its output has gone away.
 var errQuiet = errors.New("output closed")
 
-// errInterrupted ends a command without a message, by Ctrl-C.
-var errInterrupted = errors.New("interrupted")
+// interruptedError ends a command without a message, by a signal.
+type interruptedError struct{ signal syscall.Signal }
+
+func (e *interruptedError) Error() string { return e.signal.String() }
 
 // usageError is wrong use of the command line.
 type usageError struct{ text string }
@@ -64,20 +70,20 @@ func message(err error) string {
 	return "felix: " + text
 }
 
-// exitCode is the code a command that ended with err exits with. An error may
-// choose its own by a method ExitCode.
+// exitCode is the code a command that ended with err exits with.
 func exitCode(err error) int {
 	var usage *usageError
-	var own interface{ ExitCode() int }
+	var interrupted *interruptedError
+	var invalid *probe.InvalidMeasurement
 	switch {
 	case err == nil, errors.Is(err, errQuiet):
 		return exitOK
-	case errors.Is(err, errInterrupted):
-		return exitInterrupted
+	case errors.As(err, &interrupted):
+		return exitSignal + int(interrupted.signal)
 	case errors.As(err, &usage):
 		return exitUsage
-	case errors.As(err, &own):
-		return own.ExitCode()
+	case errors.As(err, &invalid):
+		return exitInvalid
 	}
 	return exitError
 }

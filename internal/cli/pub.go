@@ -89,12 +89,22 @@ func (a *app) pub(ctx context.Context, stream string, files []string, o pubOptio
 		err = closeErr
 	}
 	if err != nil {
-		return opError("pub "+stream, err)
+		return publishError(stream, err)
 	}
 	if a.json() {
 		return a.writeJSON(pubReport{Stream: stream, Messages: s.messages, Bytes: s.bytes, ElapsedUS: time.Since(begin).Microseconds()})
 	}
 	return nil
+}
+
+// publishError says what to do about a failed publish.
+func publishError(stream string, err error) error {
+	op := "pub " + stream
+	var missing *client.NotFoundError
+	if errors.As(err, &missing) {
+		return hint(opError(op, err), "felix stream create %s makes it", stream)
+	}
+	return opError(op, err)
 }
 
 func (a *app) sendFiles(ctx context.Context, files []string, raw bool, s *sink) error {
@@ -233,20 +243,30 @@ func (s *sink) flushKeyed(ctx context.Context) error {
 	return err
 }
 
-// finish waits until everything sent is acknowledged. After a failure it only
-// gives up what is under way.
+// interruptGrace is how long an interrupted pub waits for the acknowledgements
+// of what it has read.
+const interruptGrace = 5 * time.Second
+
+// finish waits until everything sent is acknowledged. After a failure it gives
+// up what is under way; after an interrupt it waits a little.
 func (s *sink) finish(ctx context.Context, failed error) error {
-	if s.pub == nil {
-		if failed != nil {
-			return nil
+	if failed != nil {
+		grace := time.Duration(0)
+		if errors.Is(failed, context.Canceled) {
+			grace = interruptGrace
 		}
-		return s.flushKeyed(ctx)
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), grace)
+		defer cancel()
+	}
+	var err error
+	if s.pub != nil {
+		err = s.pub.Close(ctx)
+	} else {
+		err = s.flushKeyed(ctx)
 	}
 	if failed != nil {
-		ctx, cancel := context.WithCancel(context.Background())
-		cancel()
-		_ = s.pub.Close(ctx) // the failure that led here is the one to report
-		return nil
+		return nil // the failure that led here is the one to report
 	}
-	return s.pub.Close(ctx)
+	return err
 }

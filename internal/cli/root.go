@@ -44,34 +44,36 @@ func Main() int {
 	ctx, interrupted, stop := interruptible(context.Background())
 	defer stop()
 	err := Run(ctx, os.Args[1:], IO{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Environ: os.Environ()})
-	if interrupted.Load() && errors.Is(err, context.Canceled) {
-		err = errInterrupted
+	if s := syscall.Signal(interrupted.Load()); s != 0 && errors.Is(err, context.Canceled) {
+		err = &interruptedError{s}
 	}
 	return report(os.Stderr, err)
 }
 
-// interruptible returns a context that SIGINT and SIGTERM end. After the first
-// one the signals have their usual effect again, so that a second one kills.
-func interruptible(parent context.Context) (context.Context, *atomic.Bool, func()) {
+// interruptible returns a context that SIGINT and SIGTERM end, and the number of
+// the signal that did. After the first one the signals have their usual effect
+// again, so that a second one kills.
+func interruptible(parent context.Context) (context.Context, *atomic.Int64, func()) {
 	ctx, cancel := context.WithCancel(parent)
 	ch := make(chan os.Signal, 1)
-	signal.Notify(ch, os.Interrupt, syscall.SIGTERM)
-	var fired atomic.Bool
+	signal.Notify(ch, syscall.SIGINT, syscall.SIGTERM)
+	var number atomic.Int64
 	go func() {
 		select {
-		case <-ch:
-			fired.Store(true)
+		case s := <-ch:
+			number.Store(int64(s.(syscall.Signal))) // the two above are
 			signal.Stop(ch)
 			cancel()
 		case <-ctx.Done():
 		}
 	}()
-	return ctx, &fired, func() { signal.Stop(ch); cancel() }
+	return ctx, &number, func() { signal.Stop(ch); cancel() }
 }
 
 // report writes the line for err, if it deserves one, and returns the exit code.
 func report(w io.Writer, err error) int {
-	if err != nil && !errors.Is(err, errQuiet) && !errors.Is(err, errInterrupted) {
+	var interrupted *interruptedError
+	if err != nil && !errors.Is(err, errQuiet) && !errors.As(err, &interrupted) {
 		fmt.Fprintln(w, message(err))
 	}
 	return exitCode(err)

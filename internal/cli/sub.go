@@ -122,6 +122,10 @@ func subscribeError(op string, err error) error {
 	if errors.As(err, &cursor) {
 		return hint(opError(op, err), "use --from %d, earliest or latest", cursor.Available)
 	}
+	var missing *client.NotFoundError
+	if errors.As(err, &missing) {
+		return hint(opError(op, err), "felix stream create makes a stream")
+	}
 	return opError(op, err)
 }
 

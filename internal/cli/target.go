@@ -213,8 +213,8 @@ func connectError(t target, err error) error {
 		return hint(opError(op, err), "check the token and --tenant %s: felix token inspect shows a token", t.tenant)
 	case errors.As(err, &handshake):
 		return hint(opError(op, err), "check --ca and --server-name")
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, transport.ErrHandshakeTimeout):
-		return hint(fmt.Errorf("%s: no answer within %v", op, connectTimeout), "is the broker running, and is UDP let through?")
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, transport.ErrHandshakeTimeout), errors.Is(err, transport.ErrIdleTimeout):
+		return hint(fmt.Errorf("%s: no answer", op), "is the broker running, and is UDP let through?")
 	}
 	return opError(op, err)
 }
