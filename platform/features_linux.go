@@ -25,10 +25,14 @@ func onSocket(what string, probe func(fd int) Feature) func() Feature {
 		if err != nil {
 			return unknown(what+" could not be tried: socket", err)
 		}
-		defer unix.Close(fd)
+		defer closeProbe(fd)
 		return probe(fd)
 	}
 }
+
+// closeProbe closes a socket that was opened to ask the kernel something; there
+// is nothing to lose by a failure.
+func closeProbe(fd int) { _ = unix.Close(fd) }
 
 func udpSocket() (int, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
@@ -154,7 +158,7 @@ func sendSegmentsTo(family int, loopback unix.Sockaddr, segments int) error {
 	if err != nil {
 		return os.NewSyscallError("socket", err)
 	}
-	defer unix.Close(fd)
+	defer closeProbe(fd)
 	if err := unix.Bind(fd, loopback); err != nil {
 		return os.NewSyscallError("bind", err)
 	}

@@ -52,7 +52,7 @@ func (r hostRoot) btf() Feature {
 	if err != nil {
 		return unknown("/"+path, err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // only read from
 	var head [2]byte
 	if _, err := f.Read(head[:]); err != nil {
 		return no("/"+path+" cannot be read", err)

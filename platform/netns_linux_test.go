@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"runtime"
+	"slices"
 	"testing"
 
 	"github.com/vishvananda/netlink"
@@ -164,11 +165,7 @@ func TestRouteReplies(t *testing.T) {
 		return append(append(b, make([]byte, 10)...), body...)
 	}
 	route := func(attrs ...[]byte) []byte {
-		body := make([]byte, unix.SizeofRtMsg)
-		for _, a := range attrs {
-			body = append(body, a...)
-		}
-		return message(unix.RTM_NEWROUTE, body)
+		return message(unix.RTM_NEWROUTE, slices.Concat(append([][]byte{make([]byte, unix.SizeofRtMsg)}, attrs...)...))
 	}
 	oif := attr(unix.RTA_OIF, u32(7))
 	for _, c := range []struct {

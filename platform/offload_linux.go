@@ -25,7 +25,7 @@ func interfaceOffloads(name string) (Offloads, error) {
 	if err != nil {
 		return nil, fmt.Errorf("offloads of %s: %w", name, err)
 	}
-	defer unix.Close(fd)
+	defer closeProbe(fd)
 	o, err := readOffloads(func(b []byte) error { return ethtool(fd, name, b) })
 	if err != nil {
 		return nil, fmt.Errorf("offloads of %s: %w", name, err)

@@ -17,12 +17,13 @@ func getLimit(what string, resource int) (Limit, error) {
 	if err := unix.Getrlimit(resource, &r); err != nil {
 		return Limit{}, fmt.Errorf("limit of %s: %w", what, err)
 	}
-	return Limit{Soft: limitValue(uint64(r.Cur)), Hard: limitValue(uint64(r.Max))}, nil
+	return Limit{Soft: limitValue(r.Cur), Hard: limitValue(r.Max)}, nil
 }
 
-func limitValue(v uint64) uint64 {
-	if v == unix.RLIM_INFINITY {
+// limitValue takes the system's type, which is signed on FreeBSD.
+func limitValue[T int64 | uint64](v T) uint64 {
+	if uint64(v) == unix.RLIM_INFINITY {
 		return Unlimited
 	}
-	return v
+	return uint64(v)
 }

@@ -63,7 +63,7 @@ func askRoute(request []byte) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("netlink: %w", err)
 	}
-	defer unix.Close(fd)
+	defer closeProbe(fd)
 	if err := unix.Sendto(fd, request, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		return nil, fmt.Errorf("netlink: %w", err)
 	}

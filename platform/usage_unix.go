@@ -17,7 +17,10 @@ func processUsage() (Usage, error) {
 	return Usage{
 		User:        time.Duration(r.Utime.Nano()),
 		System:      time.Duration(r.Stime.Nano()),
-		Voluntary:   int64(r.Nvcsw),
-		Involuntary: int64(r.Nivcsw),
+		Voluntary:   count(r.Nvcsw),
+		Involuntary: count(r.Nivcsw),
 	}, nil
 }
+
+// count takes a C long, whose size is the system's.
+func count[T int32 | int64](v T) int64 { return int64(v) }

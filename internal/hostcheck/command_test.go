@@ -7,6 +7,9 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"felix/platform"
+	"felix/udp"
 )
 
 func run(t *testing.T, args ...string) (stdout string, err error) {
@@ -57,5 +60,30 @@ func TestUnknownArgumentsAreRefused(t *testing.T) {
 		if out, err := run(t, args...); err == nil {
 			t.Errorf("%v was accepted: %s", args, out)
 		}
+	}
+}
+
+// TestEnvironmentApplies: the check opens its socket as the daemon would.
+func TestEnvironmentApplies(t *testing.T) {
+	t.Setenv("FELIX_UDP_RECV_BUFFER", "131072")
+	t.Setenv("FELIX_UDP_SEND_BUFFER", "")
+	t.Setenv("FELIX_UDP_GSO", "off")
+	r := Run(t.Context())
+	if r.Facts.Socket == nil {
+		t.Fatalf("no socket: %v", r.Facts.Unknown)
+	}
+	if g := r.Facts.Socket.Granted; g.Read.Asked != 131072 || g.Write.Asked != udp.DefaultBuffer {
+		t.Errorf("asked for %d and %d bytes", g.Read.Asked, g.Write.Asked)
+	}
+	if f, _ := r.Find("segmented_sends"); platform.UDPSegment().Supported() && f.Severity != CostsThroughput {
+		t.Errorf("segmentation is switched off: %+v", f)
+	}
+	for name, value := range map[string]string{"FELIX_UDP_RECV_BUFFER": "lots", "FELIX_UDP_SEND_BUFFER": "-1", "FELIX_UDP_GRO": "maybe"} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv(name, value)
+			if f, _ := Run(t.Context()).Find("socket"); f.Severity != Unsafe || !strings.Contains(f.Evidence, name) {
+				t.Errorf("%s=%s: %+v", name, value, f)
+			}
+		})
 	}
 }

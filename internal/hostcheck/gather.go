@@ -3,17 +3,19 @@ package hostcheck
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
 	"runtime"
+	"strconv"
 
 	"felix/platform"
 	"felix/udp"
 )
 
-// Gather collects the facts of this host. Settings of the environment
-// (FELIX_UDP_...) apply to the socket it opens. Facts not reached before ctx
+// Gather collects the facts of this host. The environment's FELIX_UDP_...
+// variables apply to the socket it opens, as they do to the daemon's. Facts not reached before ctx
 // ends stay unknown.
 func Gather(ctx context.Context) Facts {
 	f := Facts{
@@ -36,8 +38,8 @@ func Gather(ctx context.Context) Facts {
 }
 
 func gatherSocket(f *Facts) {
-	var c udp.Config
-	if err := c.ApplyEnv(os.LookupEnv); err != nil {
+	c, err := socketConfig()
+	if err != nil {
 		f.unknown("socket", err)
 		return
 	}
@@ -55,6 +57,31 @@ func gatherSocket(f *Facts) {
 		return
 	}
 	closeProbe(f, six)
+}
+
+// socketConfig is the default as the environment changes it. An empty variable
+// counts as unset.
+func socketConfig() (udp.Config, error) {
+	var c udp.Config
+	lookup := func(name string) (string, bool) {
+		v := os.Getenv(name)
+		return v, v != ""
+	}
+	if err := c.ApplyEnv(lookup); err != nil {
+		return c, err
+	}
+	for name, into := range map[string]*int{"FELIX_UDP_RECV_BUFFER": &c.ReadBuffer, "FELIX_UDP_SEND_BUFFER": &c.WriteBuffer} {
+		v, ok := lookup(name)
+		if !ok {
+			continue
+		}
+		n, err := strconv.Atoi(v)
+		if err != nil || n <= 0 {
+			return c, fmt.Errorf("environment variable %s: %q: want a number of bytes", name, v)
+		}
+		*into = n
+	}
+	return c, nil
 }
 
 // closeProbe closes a socket that was opened to look at it.

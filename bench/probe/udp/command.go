@@ -144,7 +144,7 @@ func childCommand(name string, run func(cmd *cobra.Command, spec string, pipe *o
 			if err != nil {
 				return err
 			}
-			defer pipe.Close()
+			defer closeQuietly(pipe)
 			return run(cmd, spec, pipe)
 		},
 	}

@@ -26,7 +26,7 @@ func TestMeaninglessRunsAreRefused(t *testing.T) {
 		{"no room for the number", func(o *Options) { o.Segment = 15 }, "at least 16"},
 		{"datagram too large", func(o *Options) { o.Segment = 65508 }, "larger than a datagram"},
 		{"IPv6 datagram too large", func(o *Options) { o.Segment, o.V6 = 65528, true }, "larger than a datagram"},
-		{"absurd segment", func(o *Options) { o.Segment = 1 << 40 }, "larger than a datagram"},
+		{"absurd segment", func(o *Options) { o.Segment = 1 << 30 }, "larger than a datagram"},
 		{"aggregate below segment", func(o *Options) { o.Aggregate = 1451 }, "holds no segment"},
 		{"negative aggregate", func(o *Options) { o.Aggregate = -1 }, "out of range"},
 		{"absurd aggregate", func(o *Options) { o.Aggregate = 1 << 30 }, "out of range"},

@@ -55,7 +55,7 @@ func runReceiver(spec receiverSpec, credits io.Writer, in io.Reader, out io.Writ
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
+	defer closeQuietly(conn)
 	before := usageNow()
 	granted := conn.Granted().Read.Granted
 	addr, err := netip.ParseAddrPort(conn.LocalAddr().String())

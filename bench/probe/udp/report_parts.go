@@ -90,7 +90,7 @@ func hostOf() Host {
 func sendEngine(c udp.Capabilities) string {
 	name := "sendmsg"
 	if c.SendMMsg.Active {
-		name = "sendmmsg"
+		name = batchedSend
 	}
 	if c.GSO.Active {
 		name += "+UDP_SEGMENT"
@@ -101,7 +101,7 @@ func sendEngine(c udp.Capabilities) string {
 func receiveEngine(c udp.Capabilities) string {
 	name := "recvmsg"
 	if c.RecvMMsg.Active {
-		name = "recvmmsg"
+		name = batchedReceive
 	}
 	if c.GRO.Active {
 		name += "+UDP_GRO"

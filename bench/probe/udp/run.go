@@ -37,8 +37,8 @@ func measure(ctx context.Context, o Options, l Launcher, bar io.Writer) (s sende
 	if err != nil {
 		return s, r, fmt.Errorf("flow control: %w", err)
 	}
-	defer creditR.Close()
-	defer creditW.Close()
+	defer closeQuietly(creditR)
+	defer closeQuietly(creditW)
 	run := runNumber()
 
 	receiver, err := l.start(ctx, receiveName, receiverSpec{Options: o, Run: run}, creditW)
@@ -46,7 +46,7 @@ func measure(ctx context.Context, o Options, l Launcher, bar io.Writer) (s sende
 		return s, r, err
 	}
 	defer receiver.kill()
-	creditW.Close() // the child has its own; the sender must see the end when that one is gone
+	closeQuietly(creditW) // the child has its own; the sender must see the end when that one is gone
 	var ready receiverReady
 	if err := receiver.hear(&ready); err != nil {
 		return s, r, err
@@ -77,6 +77,9 @@ func measure(ctx context.Context, o Options, l Launcher, bar io.Writer) (s sende
 	}
 	return s, r, receiver.finish()
 }
+
+// closeQuietly closes a socket or a pipe whose work is done.
+func closeQuietly(c io.Closer) { _ = c.Close() }
 
 // runNumber tells this run's datagrams from anything else that arrives.
 func runNumber() uint64 {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"felix/bench/probe"
+	"felix/internal/testkit"
 	"felix/platform"
 	"felix/udp"
 )
@@ -40,8 +41,8 @@ func TestEveryDatagramArrives(t *testing.T) {
 		"smallest datagrams at all": short(16, 16*64),
 	} {
 		t.Run(name, func(t *testing.T) {
-			if o.V6 && !hasIPv6(t) {
-				return
+			if o.V6 {
+				requireIPv6(t)
 			}
 			x, err := Run(t.Context(), o, self(), nil)
 			if err != nil {
@@ -55,15 +56,13 @@ func TestEveryDatagramArrives(t *testing.T) {
 	}
 }
 
-// hasIPv6 is false where the host has it switched off, which is no failure.
-func hasIPv6(t *testing.T) bool {
+func requireIPv6(t *testing.T) {
 	t.Helper()
 	c, err := udp.Listen("udp6", "[::1]:0", udp.Config{})
 	if err != nil {
-		return false
+		testkit.Missing(t, "IPv6 on loopback")
 	}
 	c.Close()
-	return true
 }
 
 func checkAllArrived(t *testing.T, x Report) {
@@ -88,8 +87,7 @@ func checkAllArrived(t *testing.T, x Report) {
 // still arrives.
 func TestRefusedSendsAreSentAgain(t *testing.T) {
 	if !platform.UDPSegment().Supported() {
-		t.Log("no segmented sends on this system: nothing can be refused")
-		return
+		testkit.Missing(t, "Linux 4.18 (UDP_SEGMENT)")
 	}
 	o := short(16336, 163360)
 	o.NoClamp = true

@@ -38,7 +38,7 @@ func runSender(spec senderSpec, credits creditSource, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
+	defer closeQuietly(conn)
 	before := usageNow()
 	b := newBlast(spec)
 	r, err := b.run(conn, &window{credits: credits, size: uint64(spec.Window)})
