@@ -123,11 +123,11 @@ func (s *linuxSender) attempt(fd uintptr) {
 	hdr := &s.hdrs[s.from]
 	var r uintptr
 	if n := s.to - s.from; s.multi && n > 1 {
-		r, _, s.errno = syscall.Syscall6(unix.SYS_SENDMMSG, fd, uintptr(unsafe.Pointer(hdr)), uintptr(n), 0, 0, 0)
+		r, _, s.errno = syscall.RawSyscall6(unix.SYS_SENDMMSG, fd, uintptr(unsafe.Pointer(hdr)), uintptr(n), 0, 0, 0)
 		s.sent = int(r)
 		return
 	}
-	_, _, s.errno = syscall.Syscall(unix.SYS_SENDMSG, fd, uintptr(unsafe.Pointer(&hdr.hdr)), 0)
+	_, _, s.errno = syscall.RawSyscall(unix.SYS_SENDMSG, fd, uintptr(unsafe.Pointer(&hdr.hdr)), 0)
 	s.sent = 1
 }
 
@@ -139,10 +139,9 @@ func (s *linuxSender) prepare(ms []outgoing) {
 		h := &s.hdrs[i].hdr
 		h.Name = (*byte)(unsafe.Pointer(&s.names[i]))
 		h.Namelen = putSockaddr(&s.names[i], s.v6, m.to, &s.zones)
-		at := len(s.iovs)
-		s.gather(m.data)
-		h.Iov = &s.iovs[at]
-		h.SetIovlen(len(s.iovs) - at)
+		vectors := s.gather(m.data)
+		h.Iov = &vectors[0]
+		h.SetIovlen(len(vectors))
 		h.Control, h.Flags = nil, 0
 		h.SetControllen(0)
 		if len(m.control) > 0 || m.segment != 0 {
@@ -151,13 +150,14 @@ func (s *linuxSender) prepare(ms []outgoing) {
 	}
 }
 
-// gather appends the datagrams as I/O vectors; neighbours in memory share one.
-// A vector's array must not move once a header points at it, so that data for
-// which there is no room goes to a new array.
-func (s *linuxSender) gather(data [][]byte) {
+// gather appends the datagrams as I/O vectors and returns these; neighbours in
+// memory share one. The array must not move once a header points at it, so that
+// vectors for which there is no room go to a new one.
+func (s *linuxSender) gather(data [][]byte) []unix.Iovec {
 	if len(s.iovs)+len(data) > cap(s.iovs) {
 		s.iovs = make([]unix.Iovec, 0, max(window, len(data)))
 	}
+	first := len(s.iovs)
 	var end uintptr // an address for comparison only
 	for i, d := range data {
 		at := uintptr(unsafe.Pointer(unsafe.SliceData(d)))
@@ -171,6 +171,7 @@ func (s *linuxSender) gather(data [][]byte) {
 		}
 		end = at + uintptr(len(d))
 	}
+	return s.iovs[first:]
 }
 
 // attach gives a header its control data: the caller's and the segment size.
@@ -264,10 +265,10 @@ func (r *linuxReceiver) attempt(fd uintptr) bool {
 	r.calls++
 	var n uintptr
 	if r.multi {
-		n, _, r.errno = syscall.Syscall6(unix.SYS_RECVMMSG, fd, uintptr(unsafe.Pointer(&r.hdrs[0])),
+		n, _, r.errno = syscall.RawSyscall6(unix.SYS_RECVMMSG, fd, uintptr(unsafe.Pointer(&r.hdrs[0])),
 			uintptr(len(r.hdrs)), unix.MSG_DONTWAIT, 0, 0)
 	} else {
-		n, _, r.errno = syscall.Syscall(unix.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(&r.hdrs[0].hdr)), unix.MSG_DONTWAIT)
+		n, _, r.errno = syscall.RawSyscall(unix.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(&r.hdrs[0].hdr)), unix.MSG_DONTWAIT)
 		r.hdrs[0].len = uint32(n)
 		n = 1
 	}

@@ -74,7 +74,7 @@ func copyControl(dst, control []byte) (n, flags int) {
 
 // sendControl appends the caller's control data for a send to dst, without the
 // segment size, which it returns (0 if there is none), and without ECN bits
-// unless withECN.
+// unless withECN. What it appends has the padding that a further message needs.
 func sendControl(dst, oob []byte, withECN bool) (kept []byte, segment int, err error) {
 	kept = dst
 	for len(oob) > 0 {
@@ -91,11 +91,15 @@ func sendControl(dst, oob []byte, withECN bool) (kept []byte, segment int, err e
 		case kind == ecnControl && !withECN:
 		default:
 			kept = append(kept, all...)
+			kept = append(kept, padding[:unix.CmsgSpace(len(data))-len(all)]...)
 		}
 		oob = rest
 	}
 	return kept, segment, nil
 }
+
+// padding is the most that lies between two control messages.
+var padding [8]byte
 
 // appendControl appends a control message with the given data to b, whose length
 // must be a multiple of the system's alignment.

@@ -145,10 +145,10 @@ func refusedCounter(errno syscall.Errno) Counter {
 type Stats struct{ v [numCounters]uint64 }
 
 // Get returns one counter.
-func (s *Stats) Get(c Counter) uint64 { return s.v[c] }
+func (s Stats) Get(c Counter) uint64 { return s.v[c] }
 
 // All yields every counter with its value, in the order of declaration.
-func (s *Stats) All() iter.Seq2[Counter, uint64] {
+func (s Stats) All() iter.Seq2[Counter, uint64] {
 	return func(yield func(Counter, uint64) bool) {
 		for i, v := range s.v {
 			if !yield(Counter(i), v) {
@@ -159,7 +159,7 @@ func (s *Stats) All() iter.Seq2[Counter, uint64] {
 }
 
 // Map returns the snapshot by counter name.
-func (s *Stats) Map() map[string]uint64 {
+func (s Stats) Map() map[string]uint64 {
 	m := make(map[string]uint64, numCounters)
 	for c, v := range s.All() {
 		m[c.Name()] = v
@@ -168,7 +168,7 @@ func (s *Stats) Map() map[string]uint64 {
 }
 
 // Sub returns what was counted since the earlier snapshot.
-func (s *Stats) Sub(earlier Stats) Stats {
+func (s Stats) Sub(earlier Stats) Stats {
 	var d Stats
 	for i := range d.v {
 		d.v[i] = s.v[i] - earlier.v[i]
@@ -177,7 +177,7 @@ func (s *Stats) Sub(earlier Stats) Stats {
 }
 
 // Add returns the sum of two snapshots, such as those of two sockets.
-func (s *Stats) Add(other Stats) Stats {
+func (s Stats) Add(other Stats) Stats {
 	var d Stats
 	for i := range d.v {
 		d.v[i] = s.v[i] + other.v[i]
@@ -186,7 +186,7 @@ func (s *Stats) Add(other Stats) Stats {
 }
 
 // Refusals returns how many messages the kernel refused, for any reason.
-func (s *Stats) Refusals() uint64 {
+func (s Stats) Refusals() uint64 {
 	var n uint64
 	for c := RefusedEMSGSIZE; c <= RefusedOther; c++ {
 		n += s.v[c]

@@ -35,7 +35,7 @@ type sendOp struct {
 func (op *sendOp) run(m outgoing, datagrams [][]byte) error {
 	for len(datagrams) > 0 {
 		var n int
-		op.out, n = op.c.limitsFor(m.to.Addr()).plan(op.out[:0], m, datagrams)
+		op.out, n = op.c.limitsFor(m.to.Addr()).plan(op.out[:0], m, datagrams[:min(len(datagrams), window)])
 		err := op.flush(op.out)
 		clear(op.out)
 		if err != nil {
@@ -126,8 +126,7 @@ func (op *sendOp) refused(ms []outgoing, err error) ([]outgoing, error) {
 }
 
 // drop gives up the first message, and with alike set also those after it to
-// which the same answer is due: single datagrams to the same destination that
-// are no smaller.
+// which the same answer is due: single datagrams of its size to its destination.
 func (op *sendOp) drop(ms []outgoing, why Counter, alike bool) []outgoing {
 	first := ms[0]
 	for {
@@ -136,7 +135,7 @@ func (op *sendOp) drop(ms []outgoing, why Counter, alike bool) []outgoing {
 			op.c.stats.add(LostBytes, ms[0].bytes)
 		}
 		ms = ms[1:]
-		if !alike || len(ms) == 0 || ms[0].segment != 0 || ms[0].to != first.to || ms[0].bytes < first.bytes {
+		if !alike || len(ms) == 0 || ms[0].segment != 0 || ms[0].to != first.to || ms[0].bytes != first.bytes {
 			return ms
 		}
 	}
