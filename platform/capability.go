@@ -55,7 +55,7 @@ func HasCapability(c Capability) Answer { return hasCapability(c) }
 // namespaces answer Yes.
 func InitialUserNamespace() Answer { return initialUserNamespace() }
 
-// InitialNetNamespace reports whether the calling thread is in the network
-// namespace of process 1. Unknown where that process may not be looked at.
+// InitialNetNamespace reports whether the calling thread is in the host's first
+// network namespace, which alone shows all of the host's network settings.
 // Systems without network namespaces answer Yes.
 func InitialNetNamespace() Answer { return initialNetNamespace() }

@@ -41,6 +41,16 @@ func LoopbackMTU() (int, error) {
 	return ifc.MTU, nil
 }
 
+// LoopbackUp reports whether the loopback interface is up. In a new network
+// namespace it is not.
+func LoopbackUp() (bool, error) {
+	ifc, err := loopback()
+	if err != nil {
+		return false, fmt.Errorf("loopback: %w", err)
+	}
+	return ifc.Flags&net.FlagUp != 0, nil
+}
+
 // LoopbackName returns the name of the loopback interface, "lo" or "lo0".
 func LoopbackName() (string, error) {
 	ifc, err := loopback()

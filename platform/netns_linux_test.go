@@ -51,8 +51,8 @@ func onOwnThread(f func()) {
 // of the calling thread, not of the process's first one.
 func TestFactsFollowTheThreadsNamespace(t *testing.T) {
 	inNewNamespace(t, func() {
-		if got := InitialNetNamespace(); got == Yes {
-			t.Error("a new namespace claims to be that of process 1")
+		if got := InitialNetNamespace(); got != No {
+			t.Errorf("a new namespace is the host's first one: %v", got)
 		}
 		if _, err := RouteTo(netip.MustParseAddr("192.0.2.1")); !errors.Is(err, ErrNoRoute) {
 			t.Errorf("route from an empty namespace: %v", err)
@@ -61,7 +61,13 @@ func TestFactsFollowTheThreadsNamespace(t *testing.T) {
 		if n, f := probeSegmentLimit(UDPSegment(), sendSegments); n != 64 || f.Answer != Unknown {
 			t.Errorf("segment limit with loopback down: %d, %+v", n, f)
 		}
+		if up, err := LoopbackUp(); up || err != nil {
+			t.Errorf("loopback of a new namespace is up: %v, %v", up, err)
+		}
 		linkUp(t, "lo")
+		if up, err := LoopbackUp(); !up || err != nil {
+			t.Errorf("loopback is up: %v, %v", up, err)
+		}
 		before, err := UDPSnmp()
 		if err != nil {
 			t.Error(err)

@@ -97,39 +97,28 @@ func TestHasCapabilityAgreesWithProc(t *testing.T) {
 	}
 }
 
-func TestNamespaceLinks(t *testing.T) {
-	link := func(r hostRoot, path, target string) {
-		t.Helper()
-		full := r.path(path)
-		if err := os.MkdirAll(full[:strings.LastIndexByte(full, '/')], 0o755); err != nil {
+func TestNamespaceMarks(t *testing.T) {
+	r := fakeRoot(t, map[string]string{"proc/thread-self/ns/x": ""})
+	if u, n := r.initialUserNamespace(), r.initialNetNamespace(); u != Unknown || n != Unknown {
+		t.Errorf("an empty /proc: user %v, net %v", u, n)
+	}
+	for target, want := range map[string]Answer{"user:[4026531837]": Yes, "user:[4026532001]": No} {
+		link := r.path("proc/thread-self/ns/user")
+		if err := os.Symlink(target, link); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Symlink(target, full); err != nil {
+		if got := r.initialUserNamespace(); got != want {
+			t.Errorf("%s: %v", target, got)
+		}
+		if err := os.Remove(link); err != nil {
 			t.Fatal(err)
 		}
 	}
-	r := fakeRoot(t, nil)
-	if got := r.initialUserNamespace(); got != Unknown {
-		t.Errorf("no /proc: %v", got)
+	if got := fakeRoot(t, map[string]string{"proc/sys/net/core/somaxconn": "1"}).initialNetNamespace(); got != No {
+		t.Errorf("a namespace that lacks the host's settings: %v", got)
 	}
-	link(r, "proc/thread-self/ns/user", "user:[4026531837]")
-	link(r, "proc/thread-self/ns/net", "net:[4026531840]")
-	if got := r.initialUserNamespace(); got != Yes {
-		t.Errorf("first user namespace: %v", got)
-	}
-	if got := r.initialNetNamespace(); got != Unknown {
-		t.Errorf("process 1 is hidden: %v", got)
-	}
-	link(r, "proc/1/ns/net", "net:[4026531840]")
-	if got := r.initialNetNamespace(); got != Yes {
-		t.Errorf("same network namespace: %v", got)
-	}
-	r = fakeRoot(t, nil)
-	link(r, "proc/thread-self/ns/user", "user:[4026532001]")
-	link(r, "proc/thread-self/ns/net", "net:[4026532002]")
-	link(r, "proc/1/ns/net", "net:[4026531840]")
-	if u, n := r.initialUserNamespace(), r.initialNetNamespace(); u != No || n != No {
-		t.Errorf("other namespaces: user %v, net %v", u, n)
+	if got := fakeRoot(t, map[string]string{"proc/sys/net/core/netdev_max_backlog": "1"}).initialNetNamespace(); got != Yes {
+		t.Errorf("the host's namespace: %v", got)
 	}
 }
 

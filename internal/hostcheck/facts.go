@@ -71,6 +71,8 @@ type LinkFacts struct {
 	InterfaceMTUBytes int    `json:"interface_mtu_bytes"`
 	// RouteMTUBytes is the MTU of the route, at most that of the interface.
 	RouteMTUBytes int `json:"route_mtu_bytes"`
+	// Up says that the interface is up; a route's always is.
+	Up bool `json:"up"`
 	// V6 says that the route is an IPv6 one.
 	V6 bool `json:"v6"`
 	// Offloads that matter for UDP, those the interface knows.

@@ -108,25 +108,36 @@ var (
 )
 
 func gatherLinks(f *Facts) {
-	if name, err := platform.LoopbackName(); err != nil {
-		f.unknown("loopback", err)
-	} else if mtu, err := platform.LoopbackMTU(); err != nil {
-		f.unknown("loopback", err)
-	} else {
-		f.Loopback = &LinkFacts{Interface: name, InterfaceMTUBytes: mtu, RouteMTUBytes: mtu}
-		f.offloads("loopback_offloads", f.Loopback)
-	}
+	gatherLoopback(f)
 	for _, dst := range []netip.Addr{anywhereV4, anywhereV6} {
 		r, err := platform.RouteTo(dst)
 		if err != nil {
 			f.unknown("uplink", err)
 			continue
 		}
-		f.Uplink = &LinkFacts{Interface: r.Interface, InterfaceMTUBytes: r.InterfaceMTU, RouteMTUBytes: r.MTU, V6: dst.Is6()}
+		f.Uplink = &LinkFacts{Interface: r.Interface, InterfaceMTUBytes: r.InterfaceMTU, RouteMTUBytes: r.MTU, Up: true, V6: dst.Is6()}
 		delete(f.Unknown, "uplink")
 		f.offloads("uplink_offloads", f.Uplink)
 		return
 	}
+}
+
+func gatherLoopback(f *Facts) {
+	name, err := platform.LoopbackName()
+	if err != nil {
+		f.unknown("loopback", err)
+		return
+	}
+	mtu, err := platform.LoopbackMTU()
+	if err != nil {
+		f.unknown("loopback", err)
+		return
+	}
+	f.Loopback = &LinkFacts{Interface: name, InterfaceMTUBytes: mtu, RouteMTUBytes: mtu}
+	if f.Loopback.Up, err = platform.LoopbackUp(); err != nil {
+		f.unknown("loopback_up", err)
+	}
+	f.offloads("loopback_offloads", f.Loopback)
 }
 
 // offloads reads those switches of a link that matter for UDP.

@@ -131,7 +131,7 @@ type DeficientError struct {
 }
 
 func (e *DeficientError) Error() string {
-	return fmt.Sprintf("host check: %d finding(s) cost throughput, %d unsafe (see the remedies in the report)", e.Costs, e.Unsafe)
+	return fmt.Sprintf("host check: findings that cost throughput: %d, unsafe: %d (see the remedies in the report)", e.Costs, e.Unsafe)
 }
 
 // Run gathers the facts of this host and judges them. It opens a few sockets on

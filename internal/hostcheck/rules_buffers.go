@@ -135,7 +135,7 @@ func (f Facts) udpMemory(read udp.Grant) Finding {
 	if len(f.UDPMemoryPages) != 3 || f.PageBytes == 0 {
 		x.Evidence = "no such limit on this system"
 		if f.linux() {
-			x.Severity, x.Evidence = Notice, "net.ipv4.udp_mem: "+f.why("udp_memory_pages")
+			x.Severity, x.Evidence = Notice, f.hostSetting("udp_memory_pages", "net.ipv4.udp_mem")
 		}
 		return x
 	}

@@ -28,13 +28,16 @@ func networkRules(f Facts) []Finding {
 
 func (f Facts) loopbackMTU() Finding {
 	x := Finding{ID: "loopback_mtu", Title: "MTU of loopback"}
-	if f.Loopback == nil {
+	l := f.Loopback
+	if l == nil || !l.Up {
 		x.Severity, x.Evidence = Unsafe, f.why("loopback")
+		if l != nil {
+			x.Evidence = l.Interface + " is down"
+		}
 		x.Why = "nothing on this host can reach the broker over loopback"
-		x.Remedy = &Remedy{Text: "bring the loopback interface up", Commands: []string{"ip link set lo up"}}
+		x.Remedy = &Remedy{Text: "bring the loopback interface up", Commands: []string{f.upCommand()}}
 		return x
 	}
-	l := f.Loopback
 	x.Evidence = fmt.Sprintf("%s: %d bytes", l.Interface, l.InterfaceMTUBytes)
 	if platform.UDPPayload(l.InterfaceMTUBytes, true) >= largestPacket {
 		return x
@@ -43,6 +46,13 @@ func (f Facts) loopbackMTU() Finding {
 	x.Why = fmt.Sprintf("packets over loopback are smaller than the %d bytes that measure best", largestPacket)
 	x.Remedy = &Remedy{Text: "set it to the system's default", Commands: []string{f.mtuCommand(l.Interface)}}
 	return x
+}
+
+func (f Facts) upCommand() string {
+	if f.linux() {
+		return "ip link set lo up"
+	}
+	return "ifconfig lo0 up"
 }
 
 func (f Facts) mtuCommand(name string) string {
@@ -162,6 +172,14 @@ func (f Facts) ipv6() Finding {
 	return x
 }
 
+// hostSetting says why a setting of the host could not be read.
+func (f Facts) hostSetting(key, name string) string {
+	if f.NetNamespace == platform.No {
+		return name + " is a setting of the host that this network namespace does not show"
+	}
+	return f.why(key)
+}
+
 // leastBacklog is the kernel's default of net.core.netdev_max_backlog, packets
 // that may wait per CPU between a device and the stack.
 const leastBacklog = 1000
@@ -169,7 +187,7 @@ const leastBacklog = 1000
 func (f Facts) backlog() Finding {
 	x := Finding{ID: "backlog", Title: "packets waiting per CPU"}
 	if f.BacklogPackets == 0 {
-		x.Severity, x.Evidence = Notice, "net.core.netdev_max_backlog: "+f.why("backlog_packets")
+		x.Severity, x.Evidence = Notice, f.hostSetting("backlog_packets", "net.core.netdev_max_backlog")
 		return x
 	}
 	x.Evidence = fmt.Sprintf("net.core.netdev_max_backlog=%d, %d dropped since the host started", f.BacklogPackets, f.Softnet.Dropped)

@@ -30,8 +30,8 @@ func (r Report) WriteTable(w io.Writer) error {
 
 func (r Report) writeRemedies(b *strings.Builder) {
 	for _, f := range r.Findings {
-		if f.Severity == OK {
-			continue
+		if f.Severity == OK || f.Why == "" && f.Remedy == nil {
+			continue // the table has said it all
 		}
 		fmt.Fprintf(b, "\n%s: %s\n", f.Severity, f.Title)
 		if f.Why != "" {
