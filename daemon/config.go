@@ -5,6 +5,8 @@
 // signals, service managers and the HTTP interfaces.
 package daemon
 
+//go:generate go run felix/internal/docgen -dir ../docs
+
 import (
 	"time"
 )

@@ -18,7 +18,11 @@ import (
 	"felix/client"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// Programs built with the race detector sleep for a second at their end.
+	os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE"))
+	goleak.VerifyTestMain(m)
+}
 
 // logBuffer is a log that a test reads while the daemon writes it.
 type logBuffer struct {

@@ -239,6 +239,9 @@ func (d *Daemon) Identity() *transport.Identity { return d.identity }
 // Broker is the broker core, for programs that run one in their own process.
 func (d *Daemon) Broker() *broker.Broker { return d.broker }
 
+// Metrics is what /metrics serves.
+func (d *Daemon) Metrics() prometheus.Gatherer { return d.registry }
+
 // Failed delivers an error when a part that must not fail has failed; the
 // caller should Stop then.
 func (d *Daemon) Failed() <-chan error { return d.failed }

@@ -52,6 +52,9 @@ func (c *Config) field(s Setting) reflect.Value {
 	return reflect.ValueOf(c).Elem().Field(s.index)
 }
 
+// Value returns the value of setting s, one of Settings.
+func (c *Config) Value(s Setting) any { return c.field(s).Interface() }
+
 func yamlKey(f reflect.StructField) string {
 	key, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
 	return key

@@ -18,6 +18,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	// Programs built with the race detector sleep for a second at their end.
+	os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE"))
 	code := m.Run()
 	testkit.RemovePrograms()
 	if code == 0 {
