@@ -37,3 +37,5 @@ require (
 	google.golang.org/protobuf v1.36.12 // indirect
 	pgregory.net/rapid v1.3.0 // indirect
 )
+
+tool github.com/cilium/ebpf/cmd/bpf2go
