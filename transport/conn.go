@@ -16,16 +16,13 @@ type Conn struct {
 	id     uint64
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	fixed  uint16    // fixed packet size, 0 if it is discovered
+	size   packetSize
 	path   pathState // belongs to the endpoint's connSet
 }
 
 // newConn wraps a connection of this socket.
 func (t *socket) newConn(qc *quic.Conn) *Conn {
-	c := &Conn{qc: qc, id: lastConnID.Add(1)}
-	if p := t.packetsFor(qc.RemoteAddr()); p.fixed {
-		c.fixed = p.initial
-	}
+	c := &Conn{qc: qc, id: lastConnID.Add(1), size: t.packetsFor(qc.RemoteAddr())}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	context.AfterFunc(qc.Context(), func() {
 		t.budget.release(attemptOf(qc.Context()))

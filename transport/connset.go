@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// connSet holds the connections of an endpoint until they end, and watches the paths of those that search for the
-// path MTU.
+// connSet holds the connections of an endpoint until they end, and watches the paths of those whose packet size is not
+// certain to arrive for ever.
 type connSet struct {
 	log       *slog.Logger
 	interval  time.Duration // between two looks at the paths
@@ -39,7 +39,7 @@ func (s *connSet) add(c *Conn) int {
 	s.mu.Lock()
 	s.all[c] = struct{}{}
 	n := len(s.all)
-	if !s.watching && !s.closed && c.fixed == 0 {
+	if !s.watching && !s.closed && !c.size.certain {
 		s.watching = true
 		s.watcher.Go(s.watch)
 	}
@@ -97,7 +97,7 @@ func (s *connSet) checkPaths(now time.Time) bool {
 	s.mu.Lock()
 	s.watching = false
 	for c := range s.all {
-		if c.fixed != 0 {
+		if c.size.certain {
 			continue
 		}
 		s.watching = true

@@ -19,15 +19,22 @@ import (
 // patience bounds waits that end early when all is well; the machine may be slow.
 const patience = 20 * time.Second
 
-var testIdentity *Identity
+var (
+	testIdentity *Identity
+	testDir      string // of the identity
+)
 
 func TestMain(m *testing.M) {
 	os.Exit(func() int {
+		if dir := os.Getenv(serveVariable); dir != "" {
+			return serveForParent(dir)
+		}
 		dir, err := os.MkdirTemp("", "felix-transport-")
 		if err != nil {
 			panic(err)
 		}
 		defer os.RemoveAll(dir)
+		testDir = dir
 		if testIdentity, err = LoadOrCreateIdentity(dir); err != nil {
 			panic(err)
 		}

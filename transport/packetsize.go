@@ -13,6 +13,15 @@ const minDatagrams = 64
 type packetSize struct {
 	initial uint16 // first and smallest size, bytes of UDP payload
 	fixed   bool   // no search for a larger one
+	certain bool   // the path carries it, now and later
+}
+
+// known returns the size of full packets, 0 if it is being searched for.
+func (p packetSize) known() int {
+	if p.fixed {
+		return int(p.initial)
+	}
+	return 0
 }
 
 // packetSizes are the sizes of a socket, by peer.
@@ -31,7 +40,7 @@ func choosePacketSizes(c Config, ceiling int, granted udp.Buffers) packetSizes {
 	safe := packetSize{initial: MinPacketSize, fixed: c.DisablePMTUD}
 	sizes := packetSizes{path: safe, loopback: safe}
 	if n := loopbackSize(c, ceiling); min(granted.Read.Granted, granted.Write.Granted) >= minDatagrams*n {
-		sizes.loopback = packetSize{initial: uint16(n), fixed: true}
+		sizes.loopback = packetSize{initial: uint16(n), fixed: true, certain: true}
 	}
 	return sizes
 }

@@ -27,17 +27,17 @@ func TestPacketSizes(t *testing.T) {
 		path    packetSize
 		lo      packetSize
 	}{
-		"large buffers":     {Config{}, 1452, granted(large), safe, packetSize{1452, true}},
-		"just enough":       {Config{}, 1452, granted(64 * 1452), safe, packetSize{1452, true}},
+		"large buffers":     {Config{}, 1452, granted(large), safe, packetSize{1452, true, true}},
+		"just enough":       {Config{}, 1452, granted(64 * 1452), safe, packetSize{1452, true, true}},
 		"just too little":   {Config{}, 1452, granted(64*1452 - 1), safe, safe},
 		"small send buffer": {Config{}, 1452, uneven, safe, safe},
-		"capped":            {Config{LoopbackPacketSize: 1300}, 1452, granted(large), safe, packetSize{1300, true}},
-		"cap too high":      {Config{LoopbackPacketSize: 9000}, 1452, granted(large), safe, packetSize{1452, true}},
-		"set":               {Config{InitialPacketSize: 1350}, 1452, granted(large), packetSize{1350, false}, packetSize{1350, false}},
-		"set and fixed":     {Config{InitialPacketSize: 1350, DisablePMTUD: true}, 1452, granted(0), packetSize{1350, true}, packetSize{1350, true}},
-		"set too high":      {Config{InitialPacketSize: 9000}, 1452, granted(large), packetSize{1452, false}, packetSize{1452, false}},
-		"no discovery":      {Config{DisablePMTUD: true}, 1452, granted(0), packetSize{1200, true}, packetSize{1200, true}},
-		"cap wins over set": {Config{InitialPacketSize: 1350, LoopbackPacketSize: 1300}, 1452, granted(large), packetSize{1350, false}, packetSize{1350, false}},
+		"capped":            {Config{LoopbackPacketSize: 1300}, 1452, granted(large), safe, packetSize{1300, true, true}},
+		"cap too high":      {Config{LoopbackPacketSize: 9000}, 1452, granted(large), safe, packetSize{1452, true, true}},
+		"set":               {Config{InitialPacketSize: 1350}, 1452, granted(large), packetSize{initial: 1350}, packetSize{initial: 1350}},
+		"set and fixed":     {Config{InitialPacketSize: 1350, DisablePMTUD: true}, 1452, granted(0), packetSize{1350, true, false}, packetSize{1350, true, false}},
+		"set too high":      {Config{InitialPacketSize: 9000}, 1452, granted(large), packetSize{initial: 1452}, packetSize{initial: 1452}},
+		"no discovery":      {Config{DisablePMTUD: true}, 1452, granted(0), packetSize{1200, true, false}, packetSize{1200, true, false}},
+		"cap wins over set": {Config{InitialPacketSize: 1350, LoopbackPacketSize: 1300}, 1452, granted(large), packetSize{initial: 1350}, packetSize{initial: 1350}},
 	} {
 		got := choosePacketSizes(test.c, test.ceiling, test.granted)
 		if got.path != test.path || got.loopback != test.lo {
@@ -89,6 +89,33 @@ func TestPacketSizeInUse(t *testing.T) {
 		mean := int(after.BytesReceived-before.BytesReceived) / int(after.PacketsReceived-before.PacketsReceived)
 		if mean > size || mean < size/2 {
 			t.Errorf("size %d: packets received have %d bytes on average", size, mean)
+		}
+	}
+}
+
+// TestLoopbackGuarantee: peers on loopback get the largest packets at once, without a search, if the buffers hold
+// enough of them, and the safe start otherwise.
+func TestLoopbackGuarantee(t *testing.T) {
+	for _, buffer := range []int{0, 64 << 10} {
+		change := func(c *Config) { c.Socket.ReadBuffer, c.Socket.WriteBuffer = buffer, buffer }
+		l := listen(t, change)
+		echo(t, l)
+		d := dialer(t, change)
+		c := dial(t, d, l.Addr())
+		before := c.Stats()
+		if err := roundTrip(testContext(t), c, string(make([]byte, 1<<20))); err != nil {
+			t.Fatal(err)
+		}
+		after := c.Stats()
+		mean := int(after.BytesReceived-before.BytesReceived) / int(after.PacketsReceived-before.PacketsReceived)
+		size := loopbackSize(Config{}, Engine().PacketCeiling)
+		g := d.Sockets()[0].Granted()
+		if min(g.Read.Granted, g.Write.Granted) < minDatagrams*size {
+			size = 0
+		}
+		t.Logf("buffers %d and %d: packet size %d, mean %d", g.Read.Granted, g.Write.Granted, after.PacketSize, mean)
+		if after.PacketSize != size || mean < size/2 {
+			t.Errorf("packet size %d, mean %d, want %d", after.PacketSize, mean, size)
 		}
 	}
 }

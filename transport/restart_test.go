@@ -75,3 +75,21 @@ func TestRestartIsNoticed(t *testing.T) {
 		}
 	}
 }
+
+// TestRestartIsNoticedWhenQuiet: a client that has nothing to send notices a restarted broker with its next keep-alive.
+// The stock engine sends no stateless resets for packets as small as keep-alives: there it takes the idle timeout.
+func TestRestartIsNoticedWhenQuiet(t *testing.T) {
+	l := listen(t, func(c *Config) { c.KeepAlive = -1 })
+	addr := l.Addr().String()
+	client, _ := pair(t, l, dialer(t, func(c *Config) { c.KeepAlive = 100 * time.Millisecond; c.IdleTimeout = 2 * time.Second }))
+	crash(t, l)
+	listenOn(t, addr, nil)
+	<-client.Context().Done()
+	want := ErrIdleTimeout
+	if Engine().Tuned {
+		want = ErrStatelessReset
+	}
+	if !errors.Is(client.Err(), want) {
+		t.Errorf("connection ended with %v, want %v", client.Err(), want)
+	}
+}

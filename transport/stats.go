@@ -19,8 +19,8 @@ type ConnStats struct {
 	PacketsLost     uint64 // taken for lost; falls again when one turns up late
 	BytesLost       uint64
 
-	// PacketSize is the size of full packets in bytes, or 0 while path MTU discovery decides it; BytesSent and
-	// PacketsSent of two snapshots then tell the mean size.
+	// PacketSize is the fixed size of full packets in bytes, or 0 if path MTU discovery decides it. A peer that cannot
+	// take as much gets less; BytesSent and PacketsSent of two snapshots tell the mean size really sent.
 	PacketSize int
 	// GSO: the kernel cuts up what is sent to this peer.
 	GSO bool
@@ -41,7 +41,7 @@ func (c *Conn) Stats() ConnStats {
 		BytesReceived:    s.BytesReceived,
 		PacketsLost:      s.PacketsLost,
 		BytesLost:        s.BytesLost,
-		PacketSize:       int(c.fixed),
+		PacketSize:       c.size.known(),
 		GSO:              c.qc.ConnectionState().GSO,
 	}
 }
