@@ -22,7 +22,7 @@ help: ## list the targets
 .PHONY: build
 build: ## build bin/felixd and bin/felix
 	@mkdir -p $(BIN)
-	$(GO) build -trimpath -o $(BIN)/ ./cmd/felixd ./cmd/felix
+	$(GO) build -buildvcs=auto -trimpath -o $(BIN)/ ./cmd/felixd ./cmd/felix
 
 .PHONY: demo
 demo: build ## the main job: a real broker process, the Go sources, three checked subscribers
