@@ -20,6 +20,7 @@ type Client struct {
 	tasks    sync.WaitGroup // goroutines
 
 	spare  atomic.Pointer[control] // what Connect opened, until the first slot takes it
+	slots  []*slot                 // of all pools
 	events []*slot
 	nextEv atomic.Uint32
 	lanes  []*lane

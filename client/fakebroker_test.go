@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -35,6 +36,7 @@ type fakeBroker struct {
 	onCache     func(st stream, m wire.Message) bool                            // true: has answered itself
 	onEvents    func(uni sendStream, id uint64, base uint64, p [][]byte) []byte // the frame for live events
 	offsets     bool                                                            // events carry offsets
+	caches      []string                                                        // default c1
 
 	mu      sync.Mutex
 	log     []received
@@ -59,7 +61,7 @@ type fakeSub struct {
 }
 
 func newFakeBroker(streams ...string) *fakeBroker {
-	b := &fakeBroker{topics: map[string]*fakeTopic{}, cache: map[string][]byte{}}
+	b := &fakeBroker{topics: map[string]*fakeTopic{}, cache: map[string][]byte{}, caches: []string{"c1"}}
 	for _, s := range streams {
 		b.topics[s] = &fakeTopic{subs: map[uint64]*fakeSub{}}
 	}
@@ -305,7 +307,7 @@ func (b *fakeBroker) serveCache(st stream, m wire.Message) {
 	}
 	switch m := m.(type) {
 	case *wire.CachePut:
-		if m.Cache != "c1" {
+		if !slices.Contains(b.caches, m.Cache) {
 			send(st, &wire.Error{Message: wire.CacheNotFoundText(m.TenantID, m.Namespace, m.Cache)})
 			return
 		}

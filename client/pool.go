@@ -72,6 +72,7 @@ func newSlots(c *Client, role string, n int) []*slot {
 	for i := range slots {
 		slots[i] = &slot{c: c, role: role, busy: make(chan struct{}, 1)}
 	}
+	c.slots = append(c.slots, slots...)
 	return slots
 }
 

@@ -390,3 +390,33 @@ func TestPublisherConcurrentUse(t *testing.T) {
 		t.Errorf("received %v", next)
 	}
 }
+
+// Under AtMostOnce only batches of which nothing was sent are sent again, and none of them behind one that was sent.
+func TestPublisherStartOver(t *testing.T) {
+	lost, unsent := lostRequest(errStreamEnded), error(&unsentError{errStreamEnded})
+	for _, c := range []struct {
+		retry         Retry
+		results       []error
+		again         int // batches to be sent again
+		acked, failed uint64
+		failures      int // in a row, for the pause
+	}{
+		{AtMostOnce, []error{unsent, unsent}, 2, 0, 0, 0},
+		{AtMostOnce, []error{unsent, nil, unsent}, 1, 1, 1, 0},
+		{AtMostOnce, []error{unsent, lost, unsent, unsent}, 2, 0, 2, 0},
+		{AtMostOnce, []error{unsent, unsent, nil}, 0, 1, 2, 0},
+		{AtLeastOnce, []error{lost, nil, unsent, lost}, 4, 0, 0, 1},
+		{AtLeastOnce, []error{unsent, nil}, 2, 0, 0, 0},
+	} {
+		p := &Publisher{c: ackClient(t), o: PublisherOptions{Retry: c.retry}, wake: make(chan struct{}, 1), rewind: true}
+		for _, err := range c.results {
+			p.sent = append(p.sent, &batch{request: request{count: 1}, attempts: 1, answered: true, err: err})
+		}
+		p.ready = []*batch{{}}
+		failures := p.startOver()
+		if len(p.ready) != c.again+1 || len(p.sent) != 0 || p.rewind || failures != c.failures ||
+			p.stats.Acked != c.acked || p.stats.Failed != c.failed || p.stats.Resent != uint64(c.again) {
+			t.Errorf("retry %d, %v: %d again, %d failures, stats %+v", c.retry, c.results, len(p.ready)-1, failures, p.stats)
+		}
+	}
+}

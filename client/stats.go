@@ -1,6 +1,11 @@
 package client
 
-import "sync/atomic"
+import (
+	"net"
+	"sync/atomic"
+
+	"felix/transport"
+)
 
 // Stats are counters since Connect.
 type Stats struct {
@@ -45,4 +50,34 @@ func (c *Client) Stats() Stats {
 		Resumptions:     c.count.resumptions.Load(),
 		CacheRequests:   c.count.cacheRequests.Load(),
 	}
+}
+
+// Connection describes a connection that is open.
+type Connection struct {
+	Role       string // "publish", "event" or "cache"; "" before its first use
+	LocalAddr  net.Addr
+	RemoteAddr net.Addr
+	Stats      transport.ConnStats
+}
+
+// Connections returns the connections that are open, with their counters.
+func (c *Client) Connections() []Connection {
+	var all []Connection
+	add := func(role string, l *link) {
+		if q, ok := l.conn.(*quicConn); ok && l.alive() {
+			all = append(all, Connection{role, q.LocalAddr(), q.RemoteAddr(), q.Stats()})
+		}
+	}
+	for _, s := range c.slots {
+		s.mu.Lock()
+		l := s.link
+		s.mu.Unlock()
+		if l != nil {
+			add(s.role, l)
+		}
+	}
+	if ctl := c.spare.Load(); ctl != nil {
+		add("", ctl.link)
+	}
+	return all
 }

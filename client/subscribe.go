@@ -179,8 +179,8 @@ func (s *Subscription) resume(ctx context.Context) error {
 	}
 	s.attach(es)
 	s.resumed(from, attempts)
-	if s.o.failOnGap && s.mark.Resumed {
-		s.mark.Resumed = false
+	if s.o.failOnGap && s.jump {
+		s.jump = false
 		return &GapError{}
 	}
 	return nil
@@ -220,7 +220,7 @@ func (s *Subscription) resumed(from *wire.Start, attempts int) {
 		s.unsure = true // the first offset will tell what is missing
 	default:
 		s.count.unknown.Add(1)
-		s.mark.Resumed = true
+		s.jump = true
 	}
 	s.c.log(slog.LevelInfo, "subscription resumed", "stream", s.stream, "subscription", s.ID(),
 		"attempts", attempts, "from", startText(from), "error", s.cause)
@@ -302,11 +302,11 @@ func (s *Subscription) loaded(events, bytes int, hasBase bool, base uint64) {
 	s.left, s.began = events, true
 	s.base, s.next = hasBase, base
 	if hasBase && s.known && base > s.want {
-		s.mark.Skipped = base - s.want
-		s.count.skipped.Add(s.mark.Skipped)
+		s.skip = base - s.want
+		s.count.skipped.Add(s.skip)
 	}
 	if s.unsure && !hasBase {
-		s.mark.Resumed = true
+		s.jump = true
 		s.count.unknown.Add(1)
 	}
 	s.unsure = false

@@ -56,7 +56,8 @@ type Subscription struct {
 	body  []byte   // items left of the current frame
 	list  [][]byte // the same of a JSON frame
 	left  int      // events left
-	mark  Event    // what the next event starts from: Skipped, Resumed
+	skip  uint64   // Skipped of the next event
+	jump  bool     // Resumed of the next event
 	base  bool     // the events of the frame have offsets
 	next  uint64   // offset of the next event of the frame
 	known bool     // want is meaningful
@@ -156,9 +157,7 @@ func (s *Subscription) Each(ctx context.Context, f func(Event) error) error {
 }
 
 // pop takes an event off the current frame.
-func (s *Subscription) pop() Event {
-	ev := s.mark
-	s.mark = Event{}
+func (s *Subscription) pop() (ev Event) {
 	if s.list != nil {
 		ev.Payload, s.list = slices.Clip(s.list[0]), s.list[1:]
 	} else {
@@ -168,6 +167,10 @@ func (s *Subscription) pop() Event {
 	if s.base {
 		ev.Offset, ev.HasOffset = s.next, true
 		s.next++
+	}
+	if s.skip != 0 || s.jump {
+		ev.Skipped, ev.Resumed = s.skip, s.jump
+		s.skip, s.jump = 0, false
 	}
 	s.left--
 	return ev
@@ -219,14 +222,14 @@ func (s *Subscription) readable(ctx context.Context) error {
 
 // gap returns the gap before the next event as an error, if it is to be reported as one.
 func (s *Subscription) gap() error {
-	if !s.o.failOnGap || s.mark.Skipped == 0 && !s.mark.Resumed {
+	if !s.o.failOnGap || s.skip == 0 && !s.jump {
 		return nil
 	}
-	e := &GapError{Known: !s.mark.Resumed}
+	e := &GapError{Known: !s.jump}
 	if e.Known {
-		e.From, e.To = s.next-s.mark.Skipped, s.next
+		e.From, e.To = s.next-s.skip, s.next
 	}
-	s.mark = Event{}
+	s.skip, s.jump = 0, false
 	return e
 }
 
