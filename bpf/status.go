@@ -48,13 +48,13 @@ type PinStatus struct {
 	Dir string `json:"dir,omitempty"`
 	// Paths are the pins that exist now.
 	Paths []string `json:"paths,omitempty"`
-	// Replaced are paths where a pin of an earlier Felix was, left over after it
-	// was killed, and was replaced. The list covers the life of the Probes.
-	Replaced []string `json:"replaced,omitempty"`
+	// Stale are pins that an earlier Felix left when it was killed. Open found
+	// and removed them; ours took their place.
+	Stale []string `json:"stale,omitempty"`
 	// Foreign are paths that something else than a map of ours occupies. It was
 	// left alone and our map is not pinned.
 	Foreign []string `json:"foreign,omitempty"`
-	// Reason is why there are no pins although a directory was asked for.
+	// Reason is why pins that were asked for are missing, nil if none is.
 	Reason *Reason `json:"reason,omitempty"`
 }
 

@@ -1,0 +1,192 @@
+//go:build amd64 || arm64
+
+package bpf
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
+	"github.com/cilium/ebpf/link"
+)
+
+// probe is one metric: what it loads and how its maps are read.
+type probe struct {
+	metric Metric
+	// variants are tried in order until one attaches.
+	variants []variant
+	// maps that hold results, by name; these are pinned.
+	maps []string
+	// read fills the metric's part of the snapshot.
+	read func(m map[string]*ebpf.Map, s *Snapshot) error
+	// watch and unwatch keep the entry of a socket in the maps; nil if the
+	// metric has none.
+	watch   func(m map[string]*ebpf.Map, s Socket) error
+	unwatch func(m map[string]*ebpf.Map, s Socket)
+}
+
+// variant is one way to attach a probe.
+type variant struct {
+	attachment Attachment
+	limits     string
+	programs   []string
+	// scratch maps are needed beside those of the probe, and not pinned.
+	scratch []string
+	// set gives values to variables of the object.
+	set map[string]any
+}
+
+// probes are in the order of [Metrics].
+var probes = []*probe{wakeupsProbe, cpuTimeProbe, sendsProbe, receivesProbe, groProbe, dropsProbe}
+
+// attachment is an attached probe.
+type attachment struct {
+	*probe
+	variant    *variant
+	collection *ebpf.Collection
+	links      []link.Link
+	since      time.Time
+}
+
+// attach loads and attaches the first variant that the kernel takes. The reason
+// is that of the first one that was tried: the later ones are second choice.
+func (l *loader) attach(p *probe) (*attachment, *Reason) {
+	if l.reason != nil {
+		return nil, l.reason
+	}
+	var reason *Reason
+	for i := range p.variants {
+		v := &p.variants[i]
+		if l.skip[v.attachment] {
+			continue
+		}
+		a, err := l.load(p, v)
+		if err == nil {
+			return a, nil
+		}
+		if reason == nil {
+			reason = explain(err, v, l.missing(v))
+		}
+	}
+	return nil, reason
+}
+
+func (l *loader) load(p *probe, v *variant) (*attachment, error) {
+	spec := l.spec.Copy()
+	for name := range spec.Programs {
+		if !slices.Contains(v.programs, name) {
+			delete(spec.Programs, name)
+		}
+	}
+	for name := range spec.Maps {
+		// Maps of our own start with the prefix; others hold variables.
+		if strings.HasPrefix(name, mapPrefix) && !slices.Contains(p.maps, name) && !slices.Contains(v.scratch, name) {
+			delete(spec.Maps, name)
+		}
+	}
+	for name, value := range v.set {
+		if err := spec.Variables[name].Set(value); err != nil {
+			return nil, err
+		}
+	}
+	c, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{Cache: l.types})
+	if err != nil {
+		return nil, err
+	}
+	a := &attachment{probe: p, variant: v, collection: c, since: time.Now()}
+	for _, name := range v.programs {
+		k, err := link.AttachTracing(link.TracingOptions{Program: c.Programs[name]})
+		if err != nil {
+			a.close()
+			return nil, err
+		}
+		a.links = append(a.links, k)
+	}
+	return a, nil
+}
+
+// missing returns the tracepoints of a variant that the kernel's types lack.
+// Without types it is empty.
+func (l *loader) missing(v *variant) []string {
+	kernel, err := l.types.Kernel()
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, name := range v.programs {
+		tracepoint := l.spec.Programs[name].AttachTo
+		var t *btf.Typedef
+		if errors.Is(kernel.TypeByName("btf_trace_"+tracepoint, &t), btf.ErrNotFound) {
+			out = append(out, tracepoint)
+		}
+	}
+	return out
+}
+
+// maps returns the result maps by name.
+func (a *attachment) maps() map[string]*ebpf.Map {
+	out := make(map[string]*ebpf.Map, len(a.probe.maps))
+	for _, name := range a.probe.maps {
+		out[name] = a.collection.Maps[name]
+	}
+	return out
+}
+
+// close detaches first, so that no program runs without its maps.
+func (a *attachment) close() {
+	for _, k := range a.links {
+		_ = k.Close() // releases the descriptor; nothing is left to do if it fails
+	}
+	a.links = nil
+	a.collection.Close()
+}
+
+func (a *attachment) watch(s Socket) error {
+	if a.probe.watch == nil {
+		return nil
+	}
+	return a.probe.watch(a.collection.Maps, s)
+}
+
+func (a *attachment) unwatch(s Socket) {
+	if a.probe.unwatch != nil {
+		a.probe.unwatch(a.collection.Maps, s)
+	}
+}
+
+func (a *attachment) status() MetricStatus {
+	s := MetricStatus{
+		Metric: a.metric, On: true, Attachment: a.variant.attachment,
+		Limits: a.variant.limits, Since: a.since,
+	}
+	for _, name := range a.variant.programs {
+		s.Programs = append(s.Programs, program(name, a.collection.Programs[name]))
+	}
+	return s
+}
+
+func (a *attachment) costs() []ProgramCost {
+	var out []ProgramCost
+	for _, name := range a.variant.programs {
+		p := a.collection.Programs[name]
+		c := ProgramCost{Metric: a.metric, Program: program(name, p)}
+		if st, err := p.Stats(); err == nil { // before Linux 5.8 there are none
+			c.Runs, c.Time, c.Misses = st.RunCount, st.Runtime, st.RecursionMisses
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+func program(name string, p *ebpf.Program) Program {
+	out := Program{Name: name}
+	if info, err := p.Info(); err == nil {
+		if id, ok := info.ID(); ok {
+			out.ID = uint32(id)
+		}
+	}
+	return out
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT OR GPL-2.0-only */
+/* What every probe uses: the process filter, atomic counters, histograms. */
+#ifndef FELIX_COMMON_H
+#define FELIX_COMMON_H
+
+/* The daemon's process id in the first PID namespace; set by the loader. */
+const volatile __u32 own_tgid = 0;
+
+static __always_inline bool own(void)
+{
+	return (__u32)(bpf_get_current_pid_tgid() >> 32) == own_tgid;
+}
+
+static __always_inline void count(__u64 *counter, __u64 n)
+{
+	__sync_fetch_and_add(counter, n);
+}
+
+/*
+ * Durations by powers of two: slot i counts those of [2^i, 2^(i+1)) ns, slot 0
+ * also 0 ns, the last one everything longer. 2^39 ns are nine minutes.
+ */
+#define HISTOGRAM_SLOTS 40
+
+struct histogram {
+	__u64 count;
+	__u64 sum_ns;
+	__u64 slots[HISTOGRAM_SLOTS];
+};
+
+/* log2_floor(0) is 0. */
+static __always_inline __u32 log2_floor(__u64 v)
+{
+	__u32 shift, r;
+
+	r = (v > 0xFFFFFFFF) << 5;
+	v >>= r;
+	shift = (v > 0xFFFF) << 4;
+	v >>= shift;
+	r |= shift;
+	shift = (v > 0xFF) << 3;
+	v >>= shift;
+	r |= shift;
+	shift = (v > 0xF) << 2;
+	v >>= shift;
+	r |= shift;
+	shift = (v > 0x3) << 1;
+	v >>= shift;
+	r |= shift;
+	return r | (v >> 1);
+}
+
+/* The slot of v in an array of n slots. */
+static __always_inline __u32 slot_of(__u64 v, __u32 n)
+{
+	__u32 slot = log2_floor(v);
+
+	return slot < n ? slot : n - 1;
+}
+
+static __always_inline void record(struct histogram *h, __u64 ns)
+{
+	__u32 slot = slot_of(ns, HISTOGRAM_SLOTS);
+
+	count(&h->count, 1);
+	count(&h->sum_ns, ns);
+	if (slot < HISTOGRAM_SLOTS) /* the verifier wants to see it */
+		count(&h->slots[slot], 1);
+}
+
+#endif
