@@ -155,3 +155,65 @@ func TestAuthTimeout(t *testing.T) {
 		})
 	})
 }
+
+// Only so many streams of a connection are in their handshake at a time; further
+// ones are not read, and have their turn and their full time later. Nobody else
+// waits for them.
+func TestHandshakesAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t, func(cfg *Config, _ *broker.Options) { cfg.MaxHandshakes = 2 })
+		c := e.dial()
+		start := time.Now()
+		silent := []*testStream{c.raw(), c.raw()}
+		synctest.Wait()
+		waiting := c.raw()
+		waiting.send(&wire.Auth{TenantID: testTenant, Token: e.token()})
+		uni := &testStream{t: t, s: c.link.openUni()}
+		uni.send(&wire.Auth{TenantID: testTenant, Token: e.token()})
+		uni.fin()
+		synctest.Wait()
+		if n := e.count(AuthOK); n != 0 {
+			t.Errorf("%d streams authenticated out of turn", n)
+		}
+		other := e.dial()
+		other.control().alive()
+		expect(waiting, &wire.OK{})
+		if d := time.Since(start); d != 10*time.Second {
+			t.Errorf("had its turn after %v", d)
+		}
+		for _, s := range silent {
+			expectError(s, "authentication timeout")
+		}
+		waiting.alive()
+		for range 5 { // handshakes that are done do not count
+			c.control().alive()
+		}
+		c.close()
+		other.close()
+		e.close()
+	})
+}
+
+// A stream that waits for its handshake does not hold up a drain.
+func TestHandshakesAndDrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t, func(cfg *Config, _ *broker.Options) { cfg.MaxHandshakes = 1 })
+		c := e.dial()
+		a, b := c.raw(), c.raw()
+		synctest.Wait()
+		start := time.Now()
+		if err := e.server.Drain(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if d := time.Since(start); d != 350*time.Millisecond {
+			t.Errorf("took %v", d)
+		}
+		for _, s := range []*testStream{a, b} {
+			if code, ok := s.s.stopped(); !ok || Code(code) != CodeShuttingDown {
+				t.Errorf("stopped %v with %v", ok, Code(code))
+			}
+		}
+		c.closedByDrain(t)
+		e.close()
+	})
+}

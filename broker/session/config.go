@@ -54,9 +54,12 @@ type Config struct {
 	// MaxFrameBytesBeforeAuth is the same for a stream that has not
 	// authenticated.
 	MaxFrameBytesBeforeAuth int
-	// AuthTimeout is how long a stream may take from its first byte to the end
-	// of its auth message.
+	// AuthTimeout is how long a stream may take to the end of its auth message.
 	AuthTimeout time.Duration
+	// MaxHandshakes is how many streams of one connection may be authenticating
+	// at a time. Further ones are not read until one of them is done, so that a
+	// peer without a token can make the broker hold little.
+	MaxHandshakes int
 
 	// AckOnCommit makes an ack say that the batch has been handed to every
 	// subscriber's queue, instead of that it has been accepted. It may take
@@ -120,6 +123,7 @@ func DefaultConfig() Config {
 		MaxFrameBytes:           wire.DefaultMaxFrameBytes,
 		MaxFrameBytesBeforeAuth: 64 << 10,
 		AuthTimeout:             10 * time.Second,
+		MaxHandshakes:           64,
 		AckedWait:               broker.WaitBounded,
 		UnackedWait:             broker.WaitForever,
 		ReplyQueue:              2048,
@@ -140,6 +144,7 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.MaxFrameBytesBeforeAuth, d.MaxFrameBytesBeforeAuth)
 	c.MaxFrameBytesBeforeAuth = min(c.MaxFrameBytesBeforeAuth, c.MaxFrameBytes)
 	orDefault(&c.AuthTimeout, d.AuthTimeout)
+	orDefault(&c.MaxHandshakes, d.MaxHandshakes)
 	orDefault(&c.ReplyQueue, d.ReplyQueue)
 	orDefault(&c.ReplyQueueBytes, d.ReplyQueueBytes)
 	orDefault(&c.ReplyStallTimeout, d.ReplyStallTimeout)

@@ -21,6 +21,7 @@ type connection struct {
 
 	accepting     context.Context // ends when no further stream is taken
 	stopAccepting context.CancelFunc
+	handshakes    chan struct{} // holds one entry for each stream that authenticates
 
 	// What runs for the connection. Whatever adds to a later one is itself in
 	// an earlier one, so they can be waited for in this order.
@@ -39,6 +40,7 @@ func newConnection(s *Server, c Conn, id uint64) *connection {
 	conn := &connection{
 		server: s, id: id, conn: c, account: s.broker.NewAccount(), since: time.Now(),
 		inputs: make(map[*input]*replies), subs: make(map[*feeder]struct{}),
+		handshakes: make(chan struct{}, s.cfg.MaxHandshakes),
 	}
 	conn.accepting, conn.stopAccepting = context.WithCancel(c.Context())
 	// Two accept loops, counted from here on so that a drain can wait at once.
@@ -107,6 +109,7 @@ func (c *connection) opened(in *input, out *replies) {
 }
 
 func (c *connection) closed(in *input) {
+	in.handshakeDone()
 	if in.woken > 0 {
 		in.account()
 	}

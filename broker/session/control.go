@@ -55,6 +55,9 @@ func (s *controlStream) run() {
 
 // read handles frames until the stream is to end.
 func (s *controlStream) read() ending {
+	if err := s.in.begin(); err != nil {
+		return s.inputEnded(err)
+	}
 	for {
 		if !s.in.buffered() {
 			if s.out.flush() != nil {

@@ -78,7 +78,8 @@ func TestDrainUnderLoad(t *testing.T) {
 	for _, commit := range []bool{false, true} {
 		t.Run("commit="+strconv.FormatBool(commit), func(t *testing.T) {
 			e := newEnv(t, func(cfg *Config, _ *broker.Options) {
-				cfg.AckOnCommit, cfg.DrainGrace, cfg.CloseLinger = commit, 300*time.Millisecond, 500*time.Millisecond
+				cfg.AckOnCommit, cfg.DrainIdle = commit, patience
+				cfg.DrainGrace, cfg.CloseLinger = 300*time.Millisecond, 500*time.Millisecond
 			})
 			sub := e.dial()
 			ev, _ := sub.subscribe(wire.Subscribe{})

@@ -148,16 +148,16 @@ func TestGapsShowInOffsets(t *testing.T) {
 	}, func(cfg *Config, o *broker.Options) { cfg.Offsets, o.SubQueueBytes = OffsetsAll, 200_000 })
 }
 
-// With a blocking subscriber its stream waits, other streams do not, and it goes
-// on when the stuck client leaves.
+// With a blocking subscriber its stream waits, others do not, and it goes on when
+// the stuck client leaves.
 func TestBlockingSubscriberIsReleased(t *testing.T) {
 	run(t, func(e *env, c *testClient) {
 		if err := e.broker.CreateStream(broker.Key{Tenant: testTenant, Namespace: testNS, Name: "other"}, broker.StreamOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		ev, _ := c.subscribe(wire.Subscribe{})
-		p := e.dial()
-		s, tick := p.control(), p.control()
+		p, q := e.dial(), e.dial()
+		s, tick := p.control(), q.control()
 		payload := strings.Repeat("x", 64<<10)
 		var publishing sync.WaitGroup
 		publishing.Go(func() {
@@ -176,7 +176,8 @@ func TestBlockingSubscriberIsReleased(t *testing.T) {
 		ev.s.CancelRead(0)
 		publishing.Wait()
 		p.close()
+		q.close()
 	}, func(_ *Config, o *broker.Options) {
-		o.SubPolicy, o.SubQueueBytes, o.InflightBytes = broker.PolicyBlock, 256<<10, 1<<20
+		o.SubPolicy, o.SubQueueBytes, o.ConnInflightBytes = broker.PolicyBlock, 256<<10, 1<<20
 	})
 }

@@ -19,6 +19,8 @@ type input struct {
 	stage  *broker.WakeupHistogram
 	woken  int // frames since the reader last had to wait
 
+	handshaking bool // holds one of the connection's handshakes
+
 	bounded atomic.Bool // draining or stopped: reads need a deadline each
 
 	mu       sync.Mutex // orders the deadlines
@@ -35,19 +37,42 @@ var longAgo = time.Unix(1, 0)
 func newInput(s ReceiveStream, conn *connection) *input {
 	in := &input{stream: s, idle: conn.server.cfg.DrainIdle, conn: conn, stage: conn.server.readStage}
 	in.frames = wire.NewFrameReader(in, conn.server.cfg.MaxFrameBytesBeforeAuth)
+	return in
+}
+
+// begin waits until the stream may authenticate, for which it then has limited
+// time. It returns errStopped if there is no use in it any more.
+func (in *input) begin() error {
+	select {
+	case in.conn.handshakes <- struct{}{}:
+	case <-in.conn.accepting.Done():
+		return errStopped
+	}
+	in.handshaking = true
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	in.deadline(time.Now().Add(conn.server.cfg.AuthTimeout))
-	return in
+	if !in.bounded.Load() {
+		in.deadline(time.Now().Add(in.conn.server.cfg.AuthTimeout))
+	}
+	return nil
 }
 
 // authenticated lifts the limits of the handshake.
 func (in *input) authenticated() {
 	in.frames.SetMaxFrame(in.conn.server.cfg.MaxFrameBytes)
+	in.handshakeDone()
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if !in.bounded.Load() {
 		in.deadline(time.Time{})
+	}
+}
+
+// handshakeDone lets another stream of the connection authenticate.
+func (in *input) handshakeDone() {
+	if in.handshaking {
+		in.handshaking = false
+		<-in.conn.handshakes
 	}
 }
 

@@ -28,19 +28,28 @@ func newUniStream(c *connection, s ReceiveStream) *uniStream {
 
 func (u *uniStream) run() {
 	defer u.conn.closed(u.in)
+	if code, ended := u.read(); !ended {
+		u.stream.CancelRead(uint64(code))
+	}
+}
+
+// read handles frames until the client has finished, or else until something
+// ends the stream.
+func (u *uniStream) read() (code Code, ended bool) {
+	if err := u.in.begin(); err != nil {
+		return u.inputEnded(err), false
+	}
 	for {
 		f, err := u.in.next()
 		if err == io.EOF {
-			return
+			return CodeNone, true
 		}
-		code := CodeNone
 		if err != nil {
-			code = u.inputEnded(err)
-		} else if code = u.frame(f); code == CodeNone {
-			continue
+			return u.inputEnded(err), false
 		}
-		u.stream.CancelRead(uint64(code))
-		return
+		if code := u.frame(f); code != CodeNone {
+			return code, false
+		}
 	}
 }
 
