@@ -28,6 +28,7 @@ type Config struct {
 	LogLevel               string `yaml:"log_level" env:"FELIX_LOG_LEVEL"`
 	LogFormat              string `yaml:"log_format" env:"FELIX_LOG_FORMAT"`
 	ShutdownDrainTimeoutMS int    `yaml:"shutdown_drain_timeout_ms" env:"FELIX_SHUTDOWN_DRAIN_TIMEOUT_MS"`
+	DrainGraceMS           int    `yaml:"drain_grace_ms" env:"FELIX_DRAIN_GRACE_MS"`
 	WorkerThreads          int    `yaml:"worker_threads" env:"FELIX_WORKER_THREADS"`
 	ConnStatsMS            int    `yaml:"conn_stats_ms" env:"FELIX_CONN_STATS_MS"`
 	DisableTimings         bool   `yaml:"disable_timings" env:"FELIX_DISABLE_TIMINGS"`

@@ -82,6 +82,7 @@ func TestStrictFile(t *testing.T) {
 		{"certificate without key", "tls_cert_file: a.pem\n", ":1: tls_cert_file: needs tls_key_file too"},
 		{"foreign keys in development mode", "dev: true\njwks_file: keys.json\n", ":2: jwks_file: development mode makes its own signing key"},
 		{"budget below a frame", "pub_conn_inflight_bytes: 2048\n", ":1: pub_conn_inflight_bytes: is 2048, want at least max_frame_bytes"},
+		{"grace over budget", "drain_grace_ms: 30000\n", ":1: drain_grace_ms: is 30000, larger than shutdown_drain_timeout_ms"},
 		{"keep-alive too slow", "keep_alive_ms: 20000\n", ":1: keep_alive_ms: is 20000, want at most half of idle_timeout_ms"},
 		{"public development mode", "dev: true\nquic_bind: 0.0.0.0:5000\n", ":2: quic_bind: is \"0.0.0.0:5000\", but development mode serves loopback only"},
 	} {
@@ -175,7 +176,7 @@ func altered(t *testing.T, c *Config, s Setting) string {
 	texts := map[string]string{
 		"dev": "true", "data_dir": "elsewhere", "admin_socket": "off", "metrics_bind": "127.0.0.1:1", "quic_bind": "127.0.0.1:1",
 		"tls_names": "a.example", "jwks_file": "keys.json", "initial_mtu": "1300", "mtu_upper_bound": "1400", "keep_alive_ms": "1000",
-		"pub_inflight_bytes": "99999999", "pub_conn_inflight_bytes": "33333333", "idle_timeout_ms": "60000", "max_frame_bytes": "65536",
+		"drain_grace_ms": "1000", "pub_inflight_bytes": "99999999", "pub_conn_inflight_bytes": "33333333", "idle_timeout_ms": "60000", "max_frame_bytes": "65536",
 		"cache_conn_recv_window": "100000000", "cache_stream_recv_window": "32768", "loopback_packet_size": "1300",
 	}
 	if text, ok := texts[s.Key]; ok {

@@ -63,6 +63,7 @@ func (c *Config) sessionConfig() (session.Config, error) {
 	s.EventBatchMaxDelay = time.Duration(c.EventBatchMaxDelayUS) * time.Microsecond
 	s.MaxBytesPerWrite = c.SubscriberMaxBytesPerWrite
 	s.Offsets = offsets
+	s.DrainGrace = millis(c.DrainGraceMS)
 	return s, nil
 }
 

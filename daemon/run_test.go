@@ -257,7 +257,7 @@ func TestDrainTellsClients(t *testing.T) {
 
 func TestStopIsCutShortByItsBudget(t *testing.T) {
 	c := testConfig(t)
-	c.ShutdownDrainTimeoutMS = 50
+	c.ShutdownDrainTimeoutMS, c.DrainGraceMS = 50, 50
 	d, err := Start(t.Context(), Options{Config: c})
 	if err != nil {
 		t.Fatal(err)

@@ -18,6 +18,8 @@ var settingDocs = map[string]Setting{
 		Doc: "Shape of a log line."},
 	"shutdown_drain_timeout_ms": {Group: groupService, Unit: "ms", Min: 1, Max: 3_600_000,
 		Doc: "Budget for all steps of a shutdown. What is not finished by then is cut short and named in the log."},
+	"drain_grace_ms": {Group: groupService, Unit: "ms", Min: 0, Max: 3_600_000,
+		Doc: "Part of that budget for which streams on which clients keep sending are served on; half of it again is for the queues of subscriptions. 0: half of the budget."},
 	"worker_threads": {Group: groupService, Min: 0, Max: 1024,
 		Doc: "Number of operating system threads that run the broker at the same time (GOMAXPROCS). 0: the default for the size of the host."},
 	"conn_stats_ms": {Group: groupService, Unit: "ms", Min: 0, Max: 3_600_000,

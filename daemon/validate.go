@@ -160,6 +160,9 @@ func (c *Config) checkBudgets() error {
 			return settingErrorf(b.key, "", "is %d, want at least max_frame_bytes, which is %d", b.bytes, c.MaxFrameBytes)
 		}
 	}
+	if c.DrainGraceMS > c.ShutdownDrainTimeoutMS {
+		return settingErrorf("drain_grace_ms", "", "is %d, larger than shutdown_drain_timeout_ms, which is %d", c.DrainGraceMS, c.ShutdownDrainTimeoutMS)
+	}
 	for _, w := range []struct {
 		key, limitKey string
 		size, limit   uint64
