@@ -1,12 +1,9 @@
 package udp
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"os"
-	"strings"
-	"syscall"
 
 	"felix/platform"
 )
@@ -36,16 +33,7 @@ func listen(network, addr string) (*net.UDPConn, error) {
 	if err != nil {
 		return nil, err
 	}
-	uc, err := net.ListenUDP(network, a)
-	if err == nil || network != "udp" || !strings.HasPrefix(addr, ":") || !withoutV6(err) {
-		return uc, err
-	}
-	// IPv6 was switched off after the process found it, or in this namespace.
-	return net.ListenUDP("udp4", &net.UDPAddr{Port: a.Port})
-}
-
-func withoutV6(err error) bool {
-	return errors.Is(err, syscall.EAFNOSUPPORT) || errors.Is(err, syscall.EADDRNOTAVAIL)
+	return net.ListenUDP(network, a)
 }
 
 // Adopt makes a Conn of a UDP socket that was opened elsewhere, for instance by

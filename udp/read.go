@@ -15,7 +15,7 @@ const (
 	// hold many datagrams, plainSlots where each holds one. Only the pages that
 	// data was ever written to take up memory.
 	coalescedSlots = 16
-	plainSlots     = 64
+	plainSlots     = 32
 
 	// errorPause is how long a reader waits after the second error in a row,
 	// doubling up to maxErrorPause, so that a lasting error costs no processor.
