@@ -114,10 +114,11 @@ func TestFrameLimitBeforeAuth(t *testing.T) {
 		s.bytes(wire.AppendHeader(nil, 0, 64<<10+1))
 		expectError(s, "frame of 65537 bytes exceeds the limit of 65536 bytes before authentication")
 		s.ended()
+		s.stopped(CodeFrameTooLarge) // the rest is not read, whoever that is
 		if n := e.count(OversizedFrames); n != 1 {
 			t.Errorf("%d oversized frames counted", n)
 		}
-	}, func(cfg *Config, _ *broker.Options) { cfg.LingerTimeout = time.Millisecond })
+	}, func(cfg *Config, _ *broker.Options) { cfg.LingerTimeout = time.Hour })
 }
 
 // A stream that sends something but no complete auth is ended after the time

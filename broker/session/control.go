@@ -113,8 +113,11 @@ func (s *controlStream) inputEnded(err error) ending {
 		return ending{quiet: true}
 	case errors.As(err, &large):
 		count.add(OversizedFrames, 1)
-		text := frameTooLargeText(large, s.grants != nil)
-		return ending{code: CodeFrameTooLarge, reply: &wire.Error{Message: text}, unread: int64(large.Length)}
+		end := ending{code: CodeFrameTooLarge, reply: &wire.Error{Message: frameTooLargeText(large, s.grants != nil)}}
+		if s.grants != nil {
+			end.unread = int64(large.Length)
+		}
+		return end
 	case errors.Is(err, wire.ErrBadMagic), errors.Is(err, wire.ErrBadVersion):
 		count.add(MalformedFrames, 1)
 		return ending{code: CodeMalformed, reply: &wire.Error{Message: err.Error()}}
