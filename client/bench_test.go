@@ -128,7 +128,7 @@ func loopSubscription(c *Client, size int) *Subscription {
 	st := &loopStream{data: must(wire.AppendSharedEventBatch(nil, nil, payloads))}
 	s := &Subscription{c: c, stream: "s"}
 	s.life, s.cancel = context.WithCancel(context.Background())
-	s.es = &eventStream{st: st, fr: wire.NewFrameReader(st, wire.DefaultMaxFrameBytes)}
+	s.es = &eventStream{link: new(link), st: st, fr: wire.NewFrameReader(st, wire.DefaultMaxFrameBytes)}
 	return s
 }
 

@@ -218,6 +218,9 @@ func (l *cacheLane) exchange(ctx context.Context, c *Client) (wire.Message, erro
 		m, err = l.ctl.receive()
 	}
 	release()
+	if err == nil {
+		l.ctl.link.heard.Store(true)
+	}
 	if err != nil {
 		err = streamErr(ctx, "cache", err)
 		var lost *ConnectionError

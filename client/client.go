@@ -86,10 +86,7 @@ func (c *Client) adopt(l *link) bool {
 		return false
 	}
 	c.links[l] = struct{}{}
-	c.tasks.Go(func() {
-		<-l.conn.Context().Done()
-		c.lost(l)
-	})
+	c.tasks.Go(func() { c.watch(l) })
 	return true
 }
 
@@ -102,18 +99,6 @@ func (c *Client) spawn(f func()) bool {
 	}
 	c.tasks.Go(f)
 	return true
-}
-
-// lost takes note of a connection that has ended.
-func (c *Client) lost(l *link) {
-	c.mu.Lock()
-	delete(c.links, l)
-	c.mu.Unlock()
-	if l.closing.Load() {
-		return
-	}
-	c.count.connectionsLost.Add(1)
-	c.log(slog.LevelWarn, "connection lost", "addr", c.cfg.Addr, "error", context.Cause(l.conn.Context()))
 }
 
 func (c *Client) log(level slog.Level, text string, args ...any) {

@@ -31,6 +31,7 @@ const (
 	DefaultReconnectTimeout = 30 * time.Second
 	DefaultPendingStreams   = 1024
 	DefaultMaxAttempts      = 10
+	DefaultProbeInterval    = 5 * time.Second
 	DefaultMinBackoff       = 50 * time.Millisecond
 	DefaultMaxBackoff       = 2 * time.Second
 )
@@ -114,6 +115,12 @@ type Config struct {
 	// context may end it earlier. Negative: only the context does. Default 30 s.
 	ReconnectTimeout time.Duration
 
+	// ProbeInterval is how often a connection on which nothing was received is asked for a sign of life, by opening a
+	// unidirectional stream that holds no more than the token. QUIC's own keep-alives are so small that a broker which
+	// was restarted may not answer them, and the loss would show only after the idle timeout. Negative: never. Default
+	// 5 s.
+	ProbeInterval time.Duration
+
 	// Transport tunes the QUIC connections. Its TLS field is not used.
 	Transport transport.Config
 	// Logger receives lost and restored connections. Nil: nothing is logged.
@@ -180,6 +187,7 @@ func (c Config) withDefaults() (Config, error) {
 	c.InflightBytes = cmp.Or(c.InflightBytes, DefaultInflightBytes)
 	c.Backoff.Max = max(c.Backoff.Max, c.Backoff.Min)
 	c.ReconnectTimeout = cmp.Or(c.ReconnectTimeout, DefaultReconnectTimeout)
+	c.ProbeInterval = cmp.Or(c.ProbeInterval, DefaultProbeInterval)
 	c.ServerName = cmp.Or(c.ServerName, DefaultServerName)
 	c.Namespace = cmp.Or(c.Namespace, DefaultNamespace)
 	return c, c.validate()

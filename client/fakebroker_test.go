@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"sync"
 	"testing"
@@ -45,6 +46,7 @@ type fakeBroker struct {
 	auths   []string
 	eofs    int // control streams that the client ended
 	lastSub uint64
+	probes  [][]byte
 	starts  []*wire.Start
 }
 
@@ -70,12 +72,31 @@ func newFakeBroker(streams ...string) *fakeBroker {
 
 // serve runs a connection until it ends.
 func (b *fakeBroker) serve(c serverConn) {
+	go b.serveUni(c)
 	for {
 		st, err := c.AcceptStream(c.Context())
 		if err != nil {
 			return
 		}
 		go b.serveStream(c, st)
+	}
+}
+
+// serveUni takes the signs of life.
+func (b *fakeBroker) serveUni(c serverConn) {
+	for {
+		st, err := c.AcceptUniStream(c.Context())
+		if err != nil {
+			return
+		}
+		go func() {
+			text, err := io.ReadAll(st)
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			if err == nil {
+				b.probes = append(b.probes, text)
+			}
+		}()
 	}
 }
 

@@ -264,17 +264,11 @@ func (c *fakeConn) end(here, there error) {
 	}
 }
 
-// sendStream is the sending side of a stream, for the scripted broker.
-type sendStream interface {
-	io.Writer
-	CloseWrite() error
-	CancelWrite(code uint64)
-}
-
 // serverConn is the broker's side of a connection.
 type serverConn interface {
 	AcceptStream(ctx context.Context) (stream, error)
 	OpenUniStream(ctx context.Context) (sendStream, error)
+	AcceptUniStream(ctx context.Context) (recvStream, error)
 	CloseWithError(code uint64, reason string) error
 	Context() context.Context
 }

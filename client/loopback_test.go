@@ -34,6 +34,14 @@ func (c quicServerConn) OpenUniStream(ctx context.Context) (sendStream, error) {
 	return s, nil
 }
 
+func (c quicServerConn) AcceptUniStream(ctx context.Context) (recvStream, error) {
+	s, err := c.Conn.AcceptUniStream(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
 // loopback is the scripted broker behind a real socket.
 type loopback struct {
 	t        *testing.T

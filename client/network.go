@@ -12,6 +12,7 @@ import (
 // conn is what the client uses of a QUIC connection. It is an interface so that tests can do without a network.
 type conn interface {
 	OpenStream(ctx context.Context) (stream, error)
+	OpenUniStream(ctx context.Context) (sendStream, error)
 	AcceptUniStream(ctx context.Context) (recvStream, error)
 	CloseWithError(code uint64, reason string) error
 	// Context is cancelled when the connection has ended, with the reason as its cause.
@@ -25,13 +26,18 @@ type recvStream interface {
 	CancelRead(code uint64)
 }
 
-// stream is a bidirectional QUIC stream.
-type stream interface {
-	recvStream
+// sendStream is the sending side of a QUIC stream.
+type sendStream interface {
 	io.Writer
 	SetWriteDeadline(t time.Time) error
 	CloseWrite() error
 	CancelWrite(code uint64)
+}
+
+// stream is a bidirectional QUIC stream.
+type stream interface {
+	recvStream
+	sendStream
 }
 
 // dialFunc makes a connection to the broker.
@@ -87,6 +93,15 @@ func (q *quicConn) CloseWithError(code uint64, reason string) error {
 // OpenStream opens a bidirectional stream.
 func (q *quicConn) OpenStream(ctx context.Context) (stream, error) {
 	s, err := q.Conn.OpenStream(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// OpenUniStream opens a unidirectional stream.
+func (q *quicConn) OpenUniStream(ctx context.Context) (sendStream, error) {
+	s, err := q.Conn.OpenUniStream(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -20,6 +20,7 @@ type link struct {
 	conn    conn
 	router  func() *router // started by the first subscription
 	closing atomic.Bool    // ended by us
+	heard   atomic.Bool    // something was received since the last look
 }
 
 func (l *link) alive() bool { return l.conn.Context().Err() == nil }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -15,10 +16,16 @@ import (
 
 	"go.uber.org/goleak"
 
+	"felix/internal/testkit"
 	"felix/wire"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		testkit.RemovePrograms()
+		os.Exit(code)
+	}))
+}
 
 func TestPublishAckModes(t *testing.T) {
 	h := start(t, newFakeBroker("s"))
@@ -249,6 +256,31 @@ func TestPublishStreamError(t *testing.T) {
 	}
 	if refused != 1 || unknown != 2 {
 		t.Errorf("%d refused, %d unknown", refused, unknown)
+	}
+}
+
+// A broker that stops reading says why on the other direction; that is what the caller gets, not the bare stop.
+func TestPublishStoppedWithReason(t *testing.T) {
+	b := newFakeBroker("s")
+	const text = "frame of 2097190 bytes exceeds the limit of 1048576 bytes"
+	b.onAck = func(st stream, _ received, _ string) bool {
+		st.CancelRead(5)
+		time.Sleep(50 * time.Millisecond)
+		send(st, &wire.Error{Message: text})
+		_ = st.CloseWrite()
+		return true
+	}
+	h := start(t, b)
+	results := make(chan error, 2)
+	go func() { results <- h.Publish(patient(t), "s", nil) }()
+	waitFor(t, func() bool { return h.Stats().PublishRequests == 1 })
+	go func() { results <- h.Publish(patient(t), "s", make([]byte, 2<<20)) }() // does not fit the window
+	for range 2 {
+		err := <-results
+		var refused *ServerError
+		if !errors.As(err, &refused) || refused.Code != CodeLimitExceeded || refused.Message != text {
+			t.Errorf("got %v", err)
+		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"felix/transport"
 	"felix/wire"
 )
 
@@ -20,6 +21,8 @@ const (
 	// coalesceBytes is up to which size small frames are written together: a write larger than a packet costs a round
 	// trip through the scheduler.
 	coalesceBytes = 64 << 10
+	// reasonWait is how long a broker may take to say why it has stopped reading a stream.
+	reasonWait = time.Second
 	// stallChecks is into how many parts the ack timeout is divided.
 	stallChecks = 4
 )
@@ -126,10 +129,33 @@ func (ps *pubStream) writeInline() {
 		ps.hand(chunk[n:])
 		return
 	}
-	if !ps.written(err) || !ps.more() {
-		return
+	if err != nil {
+		ps.handFailure(err)
+	} else if ps.written(nil) && ps.more() {
+		ps.hand(nil)
 	}
-	ps.hand(nil)
+}
+
+// handFailure leaves the end of a failed write to a goroutine: it may take a moment.
+func (ps *pubStream) handFailure(err error) {
+	if !ps.lane.c.spawn(func() { ps.writeFailed(err) }) {
+		ps.written(ErrClosed)
+	}
+}
+
+// writeFailed ends the writing of a batch. A broker that stops reading says why on the other direction, where it is worth
+// waiting for.
+func (ps *pubStream) writeFailed(err error) {
+	var stopped *transport.StreamError
+	if errors.As(err, &stopped) && stopped.Remote {
+		timer := time.NewTimer(reasonWait)
+		defer timer.Stop()
+		select {
+		case <-ps.ended:
+		case <-timer.C:
+		}
+	}
+	ps.written(err)
 }
 
 // hand leaves the writing to a goroutine, beginning with the rest of a chunk.
@@ -142,7 +168,12 @@ func (ps *pubStream) hand(rest []byte) {
 					return
 				}
 			}
-			if _, err := ps.ctl.st.Write(chunk); !ps.written(err) {
+			_, err := ps.ctl.st.Write(chunk)
+			if err != nil {
+				ps.writeFailed(err)
+				return
+			}
+			if !ps.written(nil) {
 				return
 			}
 		}
@@ -248,6 +279,7 @@ func (ps *pubStream) read() {
 	for {
 		f, err := ps.ctl.fr.Next()
 		if err == nil {
+			ps.ctl.link.heard.Store(true)
 			err = ps.answer(f)
 		}
 		if err != nil {

@@ -39,7 +39,7 @@ var refusals = []struct {
 	{"queue full", CodeOverloaded, RetryAfter},
 	{"byte budget", CodeOverloaded, RetryAfter},
 	{"timed out", CodeOverloaded, RetryAfter},
-	{"exceeded", CodeLimitExceeded, RetryFatal},
+	{"exceed", CodeLimitExceeded, RetryFatal},
 	{"too large", CodeLimitExceeded, RetryFatal},
 	{"malformed", CodeInvalidRequest, RetryFatal},
 	{"missing request_id", CodeInvalidRequest, RetryFatal},

@@ -13,6 +13,7 @@ import (
 // eventStream is an event stream whose hello has been read.
 type eventStream struct {
 	id      uint64
+	link    *link
 	st      recvStream
 	fr      *wire.FrameReader
 	expiry  *time.Timer           // while nobody has asked for it
@@ -23,6 +24,7 @@ type eventStream struct {
 // or after the answer that names its subscription.
 type router struct {
 	c     *Client
+	link  *link
 	limit int
 
 	mu      sync.Mutex
@@ -34,19 +36,19 @@ type router struct {
 
 func (c *Client) startRouter(l *link) *router {
 	r := &router{
-		c: c, limit: c.cfg.MaxPendingEventStreams,
+		c: c, link: l, limit: c.cfg.MaxPendingEventStreams,
 		early: make(map[uint64]*eventStream), waiting: make(map[uint64]chan *eventStream),
 	}
-	if !c.spawn(func() { r.accept(l) }) {
+	if !c.spawn(r.accept) {
 		r.err = ErrClosed
 	}
 	return r
 }
 
 // accept takes the streams of the connection until it ends.
-func (r *router) accept(l *link) {
+func (r *router) accept() {
 	for {
-		st, err := l.conn.AcceptUniStream(l.conn.Context())
+		st, err := r.link.conn.AcceptUniStream(r.link.conn.Context())
 		if err != nil {
 			r.fail(err)
 			return
@@ -112,7 +114,7 @@ func (r *router) hello(st recvStream) (*eventStream, error) {
 		return nil, unexpected("event stream", m)
 	}
 	_ = st.SetReadDeadline(time.Time{})
-	return &eventStream{id: hello.SubscriptionID, st: st, fr: fr}, nil
+	return &eventStream{id: hello.SubscriptionID, link: r.link, st: st, fr: fr}, nil
 }
 
 // expire refuses a stream that nobody has asked for in time, such as that of a Subscribe that was called off.

@@ -21,6 +21,7 @@ type Stats struct {
 	EventBytes      uint64 // payload bytes in them
 	StreamsRefused  uint64 // event streams refused, see Config.MaxPendingEventStreams, or never asked for
 	Resumptions     uint64 // subscriptions made again
+	Probes          uint64 // signs of life asked for, see Config.ProbeInterval
 	CacheRequests   uint64 // cache requests sent
 }
 
@@ -31,6 +32,7 @@ type counters struct {
 	publishBytes, publishFailures              atomic.Uint64
 	eventFrames, events, eventBytes            atomic.Uint64
 	streamsRefused, resumptions, cacheRequests atomic.Uint64
+	probes                                     atomic.Uint64
 }
 
 // Stats returns the counters of the client.
@@ -48,6 +50,7 @@ func (c *Client) Stats() Stats {
 		EventBytes:      c.count.eventBytes.Load(),
 		StreamsRefused:  c.count.streamsRefused.Load(),
 		Resumptions:     c.count.resumptions.Load(),
+		Probes:          c.count.probes.Load(),
 		CacheRequests:   c.count.cacheRequests.Load(),
 	}
 }

@@ -189,6 +189,7 @@ func (s *Subscription) fill(ctx context.Context) error {
 			}
 			continue
 		}
+		s.es.link.heard.Store(true)
 		if err := s.load(f); err != nil {
 			return s.finish(err)
 		}
