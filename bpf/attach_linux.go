@@ -58,11 +58,8 @@ func (l *loader) attach(p *probe) (*attachment, *Reason) {
 		return nil, l.reason
 	}
 	var reason *Reason
-	for i := range p.variants {
+	for i := min(l.first, len(p.variants)-1); i < len(p.variants); i++ {
 		v := &p.variants[i]
-		if l.skip[v.attachment] {
-			continue
-		}
 		a, err := l.load(p, v)
 		if err == nil {
 			return a, nil

@@ -26,9 +26,9 @@ type host struct {
 	stats       io.Closer // run statistics that we switched on
 	statsReason *Reason
 
-	// skip names attachments that are not tried, so that tests reach the later
-	// ones.
-	skip map[Attachment]bool
+	// first is the index of the first variant of a probe that is tried, or its
+	// last one. Tests set it to reach what newer kernels do not need.
+	first int
 }
 
 func (h *host) open(o Options) {
@@ -85,12 +85,12 @@ func (h *host) apply(m Mode, sockets map[uint64]Socket) {
 type loader struct {
 	spec   *ebpf.CollectionSpec
 	types  *btf.Cache
-	skip   map[Attachment]bool
+	first  int
 	reason *Reason // nothing can be attached
 }
 
 func (h *host) newLoader() *loader {
-	l := &loader{types: btf.NewCache(), skip: h.skip}
+	l := &loader{types: btf.NewCache(), first: h.first}
 	spec, err := loadObjects()
 	if err != nil {
 		l.reason = &Reason{Kind: ReasonOther, Text: "the embedded programs cannot be read", Err: err}

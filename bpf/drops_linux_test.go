@@ -1,0 +1,110 @@
+//go:build amd64 || arm64
+
+package bpf
+
+import (
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"felix/internal/testkit/netns"
+	"felix/platform"
+)
+
+// skDrops is the index of the drop counter in SO_MEMINFO (linux/sock_diag.h,
+// SK_MEMINFO_DROPS).
+const skDrops = 8
+
+func (s *socket) drops(t *testing.T) uint64 {
+	t.Helper()
+	var info [skDrops + 1]uint32
+	size := uint32(unsafe.Sizeof(info))
+	_, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, uintptr(s.fd), unix.SOL_SOCKET, unix.SO_MEMINFO,
+		uintptr(unsafe.Pointer(&info)), uintptr(unsafe.Pointer(&size)), 0)
+	if errno != 0 {
+		t.Fatalf("SO_MEMINFO: %v", errno)
+	}
+	return uint64(info[skDrops])
+}
+
+func TestDropsAreExact(t *testing.T) {
+	p := open(t, Options{Mode: ModeFull})
+	netns.New(t).Run(t, func() error {
+		before, err := platform.UDPSnmp()
+		if err != nil {
+			return err
+		}
+		from, quiet := newSocket(t, unix.AF_INET), newSocket(t, unix.AF_INET)
+		small, id := watched(t, p)
+		if _, err := p.Watch(uintptr(quiet.fd)); err != nil {
+			return err
+		}
+		small.set(t, unix.SOL_SOCKET, unix.SO_RCVBUF, 64<<10)
+		const sent = 5000
+		from.send(t, small, sent, 1200)
+		arrived := small.drain(t)
+
+		after, err := platform.UDPSnmp()
+		if err != nil {
+			return err
+		}
+		d := snapshot(t, p).Drops
+		got, want := d.Socket(id.Cookie), uint64(sent-arrived)
+		if want == 0 || got.BufferFull != want || got.Memory != 0 || got.Other != 0 || got.LocalPort != small.port {
+			t.Errorf("counted %+v, want %d of %d dropped", got, want, sent)
+		}
+		if k := small.drops(t); k != want {
+			t.Errorf("SO_MEMINFO says %d, the sender %d", k, want)
+		}
+		if snmp := after.Sub(before).V4.RcvbufErrors; snmp != want {
+			t.Errorf("snmp says %d, the sender %d", snmp, want)
+		}
+		if len(d.Sockets) != 2 || d.Total() != want {
+			t.Errorf("counted %+v, want two sockets, one without drops", d)
+		}
+		return nil
+	})
+}
+
+// Neither the sockets of others nor those of this process that nobody watches
+// count.
+func TestUnwatchedDropsDoNotCount(t *testing.T) {
+	p := open(t, Options{Mode: ModeFull})
+	from, small := newSocket(t, unix.AF_INET), newSocket(t, unix.AF_INET)
+	small.set(t, unix.SOL_SOCKET, unix.SO_RCVBUF, 4096)
+	from.send(t, small, 100, 1200)
+	if small.drops(t) == 0 {
+		t.Fatal("nothing was dropped")
+	}
+	if d := snapshot(t, p).Drops; len(d.Sockets) != 0 || d.Total() != 0 {
+		t.Errorf("counted %+v of a socket that nobody watches", d)
+	}
+	// Watching starts at 0, and forgetting removes the entry.
+	id, err := p.Watch(uintptr(small.fd))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := small.drops(t)
+	from.send(t, small, 10, 1200)
+	if d := snapshot(t, p).Drops; d.Total() != small.drops(t)-before || d.Total() == 0 {
+		t.Errorf("counted %+v, want %d", d, small.drops(t)-before)
+	}
+	p.Unwatch(id)
+	if d := snapshot(t, p).Drops; len(d.Sockets) != 0 {
+		t.Errorf("still there after Unwatch: %+v", d)
+	}
+}
+
+func TestWatchRefusesWhatIsNoSocket(t *testing.T) {
+	p := open(t, Options{})
+	fds := make([]int, 2)
+	if err := unix.Pipe2(fds, unix.O_CLOEXEC); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fds[0])
+	defer unix.Close(fds[1])
+	if s, err := p.Watch(uintptr(fds[0])); err == nil {
+		t.Errorf("watching a pipe gave %+v", s)
+	}
+}
