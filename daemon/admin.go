@@ -97,6 +97,8 @@ func (d *Daemon) adminHandler() http.Handler {
 		"GET /v1/connections":   func(*http.Request) (any, error) { return d.connectionReports(), nil },
 		"GET /v1/subscriptions": func(*http.Request) (any, error) { return d.subscriptionReports(), nil },
 		"GET /v1/ledger":        func(*http.Request) (any, error) { return d.ledgerReports(), nil },
+		"GET /v1/probes":        d.probesReport,
+		"POST /v1/probes":       d.setProbes,
 		"POST /v1/reload":       func(*http.Request) (any, error) { return struct{}{}, d.Reload() },
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { writeJSON(w, r, get) })

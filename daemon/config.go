@@ -32,6 +32,9 @@ type Config struct {
 	WorkerThreads          int    `yaml:"worker_threads" env:"FELIX_WORKER_THREADS"`
 	ConnStatsMS            int    `yaml:"conn_stats_ms" env:"FELIX_CONN_STATS_MS"`
 	DisableTimings         bool   `yaml:"disable_timings" env:"FELIX_DISABLE_TIMINGS"`
+	Probes                 string `yaml:"probes" env:"FELIX_PROBES"`
+	ProbesRequired         bool   `yaml:"probes_required" env:"FELIX_PROBES_REQUIRED"`
+	ProbesPinDir           string `yaml:"probes_pin_dir" env:"FELIX_PROBES_PIN_DIR"`
 
 	QUICBind              string `yaml:"quic_bind" env:"FELIX_QUIC_BIND"`
 	MaxConnections        int    `yaml:"max_connections" env:"FELIX_MAX_CONNECTIONS"`

@@ -3,6 +3,7 @@ package daemon
 import (
 	"time"
 
+	"felix/bpf"
 	"felix/broker"
 	"felix/broker/session"
 	"felix/transport"
@@ -40,6 +41,7 @@ func DefaultConfig(dev bool) Config {
 		LogLevel:                    "info",
 		LogFormat:                   "text",
 		ShutdownDrainTimeoutMS:      25_000,
+		Probes:                      bpf.ModeOff.String(),
 		QUICBind:                    "0.0.0.0:" + defaultQUICPort,
 		MaxConnections:              transport.DefaultMaxConns,
 		MaxHandshakes:               transport.DefaultMaxHandshakes,

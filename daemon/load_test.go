@@ -175,7 +175,7 @@ func altered(t *testing.T, c *Config, s Setting) string {
 	t.Helper()
 	texts := map[string]string{
 		"dev": "true", "data_dir": "elsewhere", "admin_socket": "off", "metrics_bind": "127.0.0.1:1", "quic_bind": "127.0.0.1:1",
-		"tls_names": "a.example", "jwks_file": "keys.json", "initial_mtu": "1300", "mtu_upper_bound": "1400", "keep_alive_ms": "1000",
+		"tls_names": "a.example", "jwks_file": "keys.json", "initial_mtu": "1300", "mtu_upper_bound": "1400", "keep_alive_ms": "1000", "probes_pin_dir": "/pins",
 		"drain_grace_ms": "1000", "pub_inflight_bytes": "99999999", "pub_conn_inflight_bytes": "33333333", "idle_timeout_ms": "60000", "max_frame_bytes": "65536",
 		"cache_conn_recv_window": "100000000", "cache_stream_recv_window": "32768", "loopback_packet_size": "1300",
 	}

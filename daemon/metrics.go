@@ -82,6 +82,7 @@ func (m metricsSource) Collect(ch chan<- prometheus.Metric) {
 	m.collectSessions(s)
 	m.collectListener(s)
 	m.collectHost(s)
+	m.collectProbes(s)
 }
 
 // sink turns values into metrics. Labels are given as name, value, name, value.

@@ -38,7 +38,7 @@ func (d *Daemon) Reload() error {
 		errs = append(errs, setLevel(d.opts.Level, next.LogLevel))
 	}
 	d.broker.RecordWakeups(!next.DisableTimings)
-	errs = append(errs, d.keys.reload(), d.identity.Reload(), register(d.broker, next.Registry))
+	errs = append(errs, d.reloadProbes(&next), d.keys.reload(), d.identity.Reload(), register(d.broker, next.Registry))
 	d.reportUnchangeable(&next)
 	d.reloaded = withReloaded(d.reloaded, next)
 	if err := errors.Join(errs...); err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"felix/bpf"
 	"felix/broker"
 	"felix/broker/session"
 	"felix/transport"
@@ -45,6 +46,7 @@ type Daemon struct {
 	keys      *keyring
 	broker    *broker.Broker
 	server    *session.Server
+	probes    *bpf.Probes
 	listener  *transport.Listener
 	registry  *prometheus.Registry
 	metrics   *httpServer // nil: off
@@ -94,7 +96,7 @@ func Start(ctx context.Context, o Options) (*Daemon, error) {
 	}
 	d.background, d.cancel = context.WithCancel(context.Background())
 	for _, step := range []func(context.Context) error{
-		d.openDataDir, d.startRuntime, d.startMetrics, d.startCore, d.startAdmin, d.startListener, d.finishStart,
+		d.openDataDir, d.startRuntime, d.startMetrics, d.startCore, d.startProbes, d.startAdmin, d.startListener, d.finishStart,
 	} {
 		err := ctx.Err()
 		if err == nil {
@@ -186,6 +188,9 @@ func (d *Daemon) startListener(context.Context) error {
 		return listenError("listen on UDP", d.cfg.QUICBind, err)
 	}
 	d.logSocket()
+	if err := d.watchSocket(); err != nil {
+		d.log.Warn("probes cannot watch the socket", logError, err)
+	}
 	if err := d.registry.Register(metricsSource{d}); err != nil {
 		return &StartError{Step: "metrics", Err: err}
 	}

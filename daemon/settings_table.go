@@ -26,6 +26,12 @@ var settingDocs = map[string]Setting{
 		Doc: "Interval at which the statistics of every connection are logged. 0: never."},
 	"disable_timings": {Group: groupService, Reload: true,
 		Doc: "Switch off the histograms of items handled per wakeup, which every stage keeps."},
+	"probes": {Group: groupService, OneOf: []string{"off", "sched", "full"}, Reload: true,
+		Doc: "Kernel probes (BPF, Linux) that explain the broker's wakeups, waits, refused sends and drops. sched: wakeups and CPU time; full: sends, receives and drops too. What the host cannot give is off, with the reason in the log and in the admin interface."},
+	"probes_required": {Group: groupService,
+		Doc: "Fail to start if a probe that was asked for cannot be attached."},
+	"probes_pin_dir": {Group: groupService,
+		Doc: "Directory on a BPF file system where the probes' maps are pinned for bpftool, usually /sys/fs/bpf/felix. Empty: nothing is pinned."},
 
 	"quic_bind": {Group: groupNetwork,
 		Doc: "UDP address the broker listens on. An IPv6 wildcard serves IPv4 too. In development mode it must be a loopback address."},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strconv"
@@ -117,6 +118,9 @@ func (c *Config) checkPackets() error {
 	}
 	if ceiling := transport.Engine().PacketCeiling; c.InitialMTU > ceiling {
 		return settingErrorf("initial_mtu", "", "is %d, larger than this program's engine allows, which is %d (felixd --version names the engine)", c.InitialMTU, ceiling)
+	}
+	if c.ProbesPinDir != "" && !filepath.IsAbs(c.ProbesPinDir) {
+		return settingErrorf("probes_pin_dir", "", "is %q, want an absolute path", c.ProbesPinDir)
 	}
 	if c.KeepAliveMS > 0 && c.KeepAliveMS*2 > c.IdleTimeoutMS {
 		return settingErrorf("keep_alive_ms", "", "is %d, want at most half of idle_timeout_ms, which is %d (or 0)", c.KeepAliveMS, c.IdleTimeoutMS)
