@@ -2,7 +2,9 @@ package udp
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -200,5 +202,18 @@ func TestStatsArithmetic(t *testing.T) {
 	sum := d.Add(first)
 	if sum != now || now.Refusals() != 3 {
 		t.Errorf("%v, %d refusals", sum.Map(), now.Refusals())
+	}
+}
+
+// The table in the documentation is the one in the code.
+func TestCounterTableInTheDocumentation(t *testing.T) {
+	text, err := os.ReadFile("../docs/udp.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for c := range Counters() {
+		if row := fmt.Sprintf("| `%s` | %s |\n", c.Name(), c.Doc()); !strings.Contains(string(text), row) {
+			t.Errorf("docs/udp.md lacks %s", row)
+		}
 	}
 }

@@ -95,7 +95,7 @@ func FuzzSplit(f *testing.F) {
 	f.Add(1, -1)
 	f.Fuzz(func(t *testing.T, n, stride int) {
 		if n < 0 || n > maxRead {
-			t.Skip("outside of what a read can be")
+			return // outside of what a read can be
 		}
 		checkSplit(t, make([]byte, n), stride)
 	})
