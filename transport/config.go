@@ -45,7 +45,7 @@ type Config struct {
 	// 16 MiB.
 	StreamWindow Window
 	// ConnWindow is the receive window of a connection. It bounds what the peer can make this process hold, whatever
-	// the streams do, and so how many unread streams it takes to stop a connection. Default of a listener 8 MiB to
+	// the streams do, and so how many unread streams it takes to stop a connection. Default of a listener 16 MiB to
 	// 64 MiB, of a dialer 64 MiB to 256 MiB: a listener does not know its peers.
 	ConnWindow Window
 	// ReceiveBudget bounds what all connections of the endpoint together may add to their initial connection windows,
@@ -67,7 +67,7 @@ type Config struct {
 	// with code CodeLimitExceeded. Default 65536; negative: no bound.
 	MaxConns int
 	// MaxHandshakes bounds the handshakes a listener has in progress; above it, attempts are refused unseen
-	// (CONNECTION_REFUSED). Default 2048; negative: no bound.
+	// (CONNECTION_REFUSED). Default 1024; negative: no bound.
 	MaxHandshakes int
 	// RetryAbove is the number of handshakes in progress from which on a client must prove its address first, at the
 	// cost of one more round trip (RFC 9000, 8.1.2). Default 256; 1 or less, but not 0: always.
@@ -86,7 +86,7 @@ const (
 	DefaultMaxIncomingUniStreams = 16384
 	DefaultReceiveBudget         = 1 << 30
 	DefaultMaxConns              = 65536
-	DefaultMaxHandshakes         = 2048
+	DefaultMaxHandshakes         = 1024
 	DefaultRetryAbove            = 256
 )
 
@@ -94,7 +94,7 @@ const (
 // so the initial windows have to cover the pauses of a busy scheduler (4 MiB are 4 ms at 1 GB/s); the maxima serve
 // long paths (64 MiB at 100 ms are 5 Gbit/s).
 var (
-	listenerWindows = windows{stream: Window{2 << 20, 16 << 20}, conn: Window{8 << 20, 64 << 20}}
+	listenerWindows = windows{stream: Window{2 << 20, 16 << 20}, conn: Window{16 << 20, 64 << 20}}
 	dialerWindows   = windows{stream: Window{4 << 20, 16 << 20}, conn: Window{64 << 20, 256 << 20}}
 )
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"sync/atomic"
+	"unicode/utf8"
 
 	"github.com/quic-go/quic-go"
 )
@@ -69,10 +70,20 @@ func (c *Conn) OpenUniStream(ctx context.Context) (*SendStream, error) {
 	return &SendStream{s}, nil
 }
 
-// CloseWithError closes the connection and tells the peer why. Bytes that streams still hold are discarded. It
-// returns when the connection has ended; only the first close of either side has an effect. The error is always nil.
+// maxReason bounds the reason of a close, in bytes: it has to fit the smallest packet, or nothing is sent at all.
+const maxReason = 1000
+
+// CloseWithError closes the connection and tells the peer why. Codes go up to 2^62-1; a reason of more than 1000 bytes
+// is cut at a character. Bytes that streams still hold are discarded. It returns when the connection has ended; only
+// the first close of either side has an effect. The error is always nil.
 func (c *Conn) CloseWithError(code uint64, reason string) error {
-	err := c.qc.CloseWithError(quic.ApplicationErrorCode(code), reason)
+	if n := maxReason; len(reason) > n {
+		for !utf8.RuneStart(reason[n]) {
+			n--
+		}
+		reason = reason[:n]
+	}
+	err := c.qc.CloseWithError(quic.ApplicationErrorCode(min(code, maxCode)), reason)
 	<-c.ctx.Done()
 	return err
 }

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/quic-go/quic-go"
 )
@@ -93,7 +94,7 @@ func TestStreamCodes(t *testing.T) {
 	check("write after the reset", err, 7, false)
 
 	s, peer = open()
-	s.CancelRead(1<<62 - 1)
+	s.CancelRead(1<<64 - 1) // more than QUIC can carry
 	<-peer.Context().Done()
 	_, err = peer.Write([]byte("y"))
 	check("write to a stream nobody reads", err, 1<<62-1, true)
@@ -224,7 +225,7 @@ func TestMapError(t *testing.T) {
 		{quic.ErrTransportClosed, ErrEndpointClosed},
 		{quic.ErrStreamClosed, ErrStreamClosed},
 		{&quic.TransportError{ErrorCode: quic.ConnectionRefused, Remote: true}, ErrRefused},
-		{&quic.TransportError{ErrorCode: quic.ConnectionRefused}, ErrEndpointClosed},
+		{&quic.TransportError{ErrorCode: quic.ConnectionRefused}, ErrRefused},
 		{os.NewSyscallError("sendmsg", syscall.EMSGSIZE), ErrPacketTooBig},
 		{&quic.TransportError{ErrorCode: quic.InternalError, ErrorMessage: "write: sendmsg: message too long"}, ErrPacketTooBig},
 	} {
@@ -254,7 +255,6 @@ func TestFailureKinds(t *testing.T) {
 		ErrHandshakeTimeout:             FailTimeout,
 		ErrIdleTimeout:                  FailTimeout,
 		ErrRefused:                      FailLimit,
-		ErrEndpointClosed:               FailDraining,
 		&ApplicationError{Remote: true}: FailAborted,
 		&ProtocolError{Remote: true}:    FailAborted,
 		&ProtocolError{}:                FailProtocol,
@@ -272,5 +272,16 @@ func TestFailureKinds(t *testing.T) {
 		} else {
 			seen[name] = true
 		}
+	}
+}
+
+// TestLongCloseReason: a reason that does not fit a packet arrives cut, at a character boundary.
+func TestLongCloseReason(t *testing.T) {
+	client, server := pair(t, listen(t, nil), dialer(t, nil))
+	_ = server.CloseWithError(3, "x"+strings.Repeat("ö", 2000)) // always nil
+	<-client.Context().Done()
+	var a *ApplicationError
+	if !errors.As(client.Err(), &a) || a.Code != 3 || !strings.HasPrefix(a.Reason, "xööö") || len(a.Reason) < 500 || !utf8.ValidString(a.Reason) {
+		t.Errorf("got %v", client.Err())
 	}
 }

@@ -22,7 +22,7 @@ const (
 	FailTimeout                             // the peer vanished in the middle
 	FailAborted                             // the peer closed the connection in the middle
 	FailProtocol                            // violation of QUIC
-	FailLimit                               // refused: too many connections or handshakes
+	FailLimit                               // refused: too many connections, handshakes, or waiting for Accept
 	FailDraining                            // refused: the listener has stopped accepting
 	numHandshakeFailures
 )
@@ -51,6 +51,7 @@ func HandshakeFailures() []HandshakeFailure {
 // handshakeBook follows the connection attempts of a listener from the first packet to the end of the connection.
 type handshakeBook struct {
 	cfg         Config
+	stopped     func() bool // the listener has stopped accepting
 	handshaking atomic.Int64
 	accepted    atomic.Uint64
 	proofs      atomic.Uint64
@@ -58,7 +59,9 @@ type handshakeBook struct {
 	lines       [numHandshakeFailures]lineLimiter
 }
 
-func newHandshakeBook(c Config) *handshakeBook { return &handshakeBook{cfg: c} }
+func newHandshakeBook(c Config, stopped func() bool) *handshakeBook {
+	return &handshakeBook{cfg: c, stopped: stopped}
+}
 
 // attempt is what the book knows of one connection. It travels in the context of the connection.
 type attempt struct {
@@ -85,8 +88,8 @@ var (
 )
 
 // begin is called by quic-go for the first packet of an attempt, before any cryptography. An error refuses it.
-func (b *handshakeBook) begin(ctx context.Context, remote net.Addr, stopped bool) (context.Context, error) {
-	if stopped {
+func (b *handshakeBook) begin(ctx context.Context, remote net.Addr) (context.Context, error) {
+	if b.stopped() {
 		b.fail(FailDraining, remote, errListenerStopped)
 		return nil, errListenerStopped
 	}
@@ -119,7 +122,11 @@ func (b *handshakeBook) end(a *attempt, remote net.Addr, cause error) {
 	}
 	b.handshaking.Add(-1)
 	err := mapError(cause)
-	b.fail(failureKind(err), remote, err)
+	kind := failureKind(err)
+	if kind == FailLimit && b.stopped() {
+		kind = FailDraining
+	}
+	b.fail(kind, remote, err)
 }
 
 // mustProveAddress decides whether the next attempt has to prove its source address.
@@ -160,8 +167,6 @@ func failureKind(err error) HandshakeFailure {
 		return FailTimeout
 	case errors.Is(err, ErrRefused):
 		return FailLimit
-	case errors.Is(err, ErrEndpointClosed):
-		return FailDraining
 	case errors.As(err, &a):
 		return FailAborted
 	case errors.As(err, &p) && p.Remote:

@@ -11,9 +11,13 @@ import (
 	"felix/udp"
 )
 
-// acceptQueue is the number of established connections that may wait for Accept. quic-go's own queue holds 32 and
-// refuses what does not fit, so the listener empties it at once into this one.
+// acceptQueue is the number of established connections that may wait for Accept. quic-go's own queue refuses what does
+// not fit, and holds only 32 in the stock engine, so the listener empties it at once into this one.
 const acceptQueue = 1024
+
+// connectionIDLength is that of the ids that clients address the listener with, in bytes. Each connection has several;
+// quic-go's default of 4 would make collisions likely at some ten thousand connections.
+const connectionIDLength = 8
 
 // Listener accepts connections on one UDP socket.
 type Listener struct {
@@ -63,16 +67,17 @@ func NewListener(sock *udp.Conn, c Config) (*Listener, error) {
 	}
 	l := &Listener{
 		cfg:     c,
-		book:    newHandshakeBook(c),
 		queue:   make(chan *Conn, acceptQueue),
 		stopped: make(chan struct{}),
 		failed:  make(chan struct{}),
 		conns:   newConnSet(c.Logger),
 	}
+	l.book = newHandshakeBook(c, l.isStopped)
 	l.tr = newSocket(sock, c)
+	l.tr.quic.ConnectionIDLength = connectionIDLength
 	l.tr.quic.VerifySourceAddress = func(net.Addr) bool { return l.book.mustProveAddress() }
 	l.tr.quic.ConnContext = func(ctx context.Context, info *quic.ClientInfo) (context.Context, error) {
-		return l.book.begin(ctx, info.RemoteAddr, l.isStopped())
+		return l.book.begin(ctx, info.RemoteAddr)
 	}
 	tlsConf := serverTLS(c.TLS, c.RequireALPN)
 	qc := l.tr.quicConfig(nil)

@@ -60,10 +60,8 @@ func mapTransportError(e *quic.TransportError) error {
 			h.Err = cause
 		}
 		return h
-	case e.ErrorCode == quic.ConnectionRefused && e.Remote:
-		return ErrRefused
 	case e.ErrorCode == quic.ConnectionRefused:
-		return ErrEndpointClosed // the listener was closed in the middle of the handshake
+		return ErrRefused
 	case e.ErrorCode == quic.InternalError && !e.Remote && strings.Contains(e.ErrorMessage, syscall.EMSGSIZE.Error()):
 		// quic-go keeps only the text of a refused first send.
 		return fmt.Errorf("%w: %s", ErrPacketTooBig, e.ErrorMessage)

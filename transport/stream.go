@@ -27,12 +27,12 @@ func (s *Stream) Write(p []byte) (int, error) { return write(s.s, p) }
 // CloseWrite ends the writing direction; the peer reads io.EOF after all that was written.
 func (s *Stream) CloseWrite() error { return closeWrite(s.s) }
 
-// CancelRead gives up the reading direction and asks the peer to stop sending (STOP_SENDING).
-func (s *Stream) CancelRead(code uint64) { s.s.CancelRead(quic.StreamErrorCode(code)) }
+// CancelRead gives up the reading direction and asks the peer to stop sending (STOP_SENDING). Codes go up to 2^62-1.
+func (s *Stream) CancelRead(code uint64) { s.s.CancelRead(streamCode(code)) }
 
 // CancelWrite gives up the writing direction; bytes not yet delivered may be lost (RESET_STREAM). After CloseWrite it
-// still takes back what has not been delivered.
-func (s *Stream) CancelWrite(code uint64) { s.s.CancelWrite(quic.StreamErrorCode(code)) }
+// still takes back what has not been delivered. Codes go up to 2^62-1.
+func (s *Stream) CancelWrite(code uint64) { s.s.CancelWrite(streamCode(code)) }
 
 // SetReadDeadline makes reads fail from t on; the zero time means never.
 func (s *Stream) SetReadDeadline(t time.Time) error { return s.s.SetReadDeadline(t) }
@@ -56,7 +56,7 @@ func (s *SendStream) Write(p []byte) (int, error) { return write(s.s, p) }
 func (s *SendStream) CloseWrite() error { return closeWrite(s.s) }
 
 // CancelWrite is Stream.CancelWrite.
-func (s *SendStream) CancelWrite(code uint64) { s.s.CancelWrite(quic.StreamErrorCode(code)) }
+func (s *SendStream) CancelWrite(code uint64) { s.s.CancelWrite(streamCode(code)) }
 
 // SetWriteDeadline is Stream.SetWriteDeadline.
 func (s *SendStream) SetWriteDeadline(t time.Time) error { return s.s.SetWriteDeadline(t) }
@@ -74,10 +74,15 @@ func (s *ReceiveStream) ID() uint64 { return uint64(s.s.StreamID()) }
 func (s *ReceiveStream) Read(p []byte) (int, error) { return read(s.s, p) }
 
 // CancelRead is Stream.CancelRead.
-func (s *ReceiveStream) CancelRead(code uint64) { s.s.CancelRead(quic.StreamErrorCode(code)) }
+func (s *ReceiveStream) CancelRead(code uint64) { s.s.CancelRead(streamCode(code)) }
 
 // SetReadDeadline is Stream.SetReadDeadline.
 func (s *ReceiveStream) SetReadDeadline(t time.Time) error { return s.s.SetReadDeadline(t) }
+
+// maxCode is the largest error code that QUIC can carry (RFC 9000, 16).
+const maxCode = 1<<62 - 1
+
+func streamCode(code uint64) quic.StreamErrorCode { return quic.StreamErrorCode(min(code, maxCode)) }
 
 func read(r io.Reader, p []byte) (int, error) {
 	n, err := r.Read(p)

@@ -90,12 +90,21 @@ var substitutions = []substitution{
 		Measurement: "transport: TestEnginesMix",
 	},
 	{
+		Name:  "MaxAcceptQueueSize",
+		File:  "internal/protocol/params.go",
+		Stock: "const MaxAcceptQueueSize = 32",
+		Tuned: "const MaxAcceptQueueSize = 1024",
+		Reason: "Connections whose handshake is complete wait here for the listener, and are refused when it is full. " +
+			"On a busy host a burst of clients fills 32 places before the listener gets to run.",
+		Measurement: "transport: TestManyAtOnce",
+	},
+	{
 		Name: "MinStatelessResetSize",
 		File: "internal/protocol/protocol.go",
 		Stock: "const MinStatelessResetSize = 1 /* first byte */ + 20 /* max. conn ID length */ + " +
 			"4 /* max. packet number length */ + 1 /* min. payload length */ + 16 /* token */",
 		Tuned: "const MinStatelessResetSize = 24",
-		Reason: "A restarted server answers only packets larger than this with a stateless reset. A keep-alive has 25 " +
+		Reason: "A restarted server answers only packets larger than this with a stateless reset. A keep-alive has 29 " +
 			"bytes, so clients without traffic would wait out their idle timeout. RFC 9000, 10.3 asks for a reset of " +
 			"at least 21 bytes that is smaller than the packet it answers.",
 		Measurement: "transport: TestRestartIsNoticedWhenQuiet",
