@@ -5,6 +5,7 @@ GO         ?= go
 BUILD      := build
 BIN        := bin
 VENV       := $(BUILD)/venv
+TUNED      := $(BUILD)/tuned.mod
 LINT       := $(BUILD)/tools/golangci-lint
 LINT_VER   := v2.15.0
 FUZZTIME   ?= 5s
@@ -20,9 +21,14 @@ help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
 .PHONY: build
-build: ## build bin/felixd and bin/felix
+build: engine ## build bin/felixd and bin/felix with the tuned engine, and bin/felix-stock to compare with
 	@mkdir -p $(BIN)
-	$(GO) build -buildvcs=auto -trimpath -o $(BIN)/ ./cmd/felixd ./cmd/felix
+	$(GO) build -modfile=$(TUNED) -buildvcs=auto -trimpath -o $(BIN)/ ./cmd/felixd ./cmd/felix
+	$(GO) build -buildvcs=auto -trimpath -o $(BIN)/felix-stock ./cmd/felix
+
+.PHONY: engine
+engine: ## make the tuned copy of quic-go under build/
+	@$(GO) run ./internal/enginegen -out $(BUILD)
 
 .PHONY: demo
 demo: build ## the main job: a real broker process, the Go sources, three checked subscribers
@@ -34,6 +40,10 @@ test: deps test-go interop ## all tests, bringing what they need
 .PHONY: test-go
 test-go: ## the Go tests with the race detector
 	$(GO) test -race -timeout 9m ./...
+
+.PHONY: test-tuned
+test-tuned: engine ## the packages that carry packets, with the tuned engine
+	$(GO) test -modfile=$(TUNED) -race -timeout 9m ./transport/... ./client/... ./internal/e2e/...
 
 .PHONY: interop
 interop: build $(VENV)/.ready ## the published Python client against felixd
