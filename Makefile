@@ -107,7 +107,7 @@ generate-check: generate ## fail when a generated file is not what the sources g
 .PHONY: tidy-check
 tidy-check: ## fail when go.mod or go.sum are not tidy, or sources not formatted
 	$(GO) mod tidy -diff
-	@test -z "$$(gofmt -l . | tee /dev/stderr)" || { echo "run gofmt -w on these"; exit 1; }
+	@test -z "$$(gofmt -l $$(git ls-files '*.go') | tee /dev/stderr)" || { echo "run gofmt -w on these"; exit 1; }
 
 .PHONY: check
 check: tidy-check lint cross generate-check ## everything that runs no test
