@@ -97,7 +97,8 @@ bench-udp: ## the socket paths
 	$(GO) test -run '^$$' -bench . -benchmem ./udp
 
 .PHONY: generate
-generate: ## rebuild every generated file
+generate: ## rebuild every generated file (BPF objects, documents)
+	@.ci/deps generate
 	$(GO) generate ./...
 
 .PHONY: generate-check
