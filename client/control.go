@@ -139,9 +139,12 @@ func (c *Client) authenticate(ctx context.Context, l *link, token string) (*cont
 	defer guard(ctx, st, c.cfg.RequestTimeout)()
 	if err = ctl.login(c.cfg.Tenant, token); err != nil {
 		ctl.abandon()
-		var refused *AuthError
-		var protocol *ProtocolError
-		if errors.As(err, &refused) || errors.As(err, &protocol) {
+		var (
+			refused  *AuthError
+			server   *ServerError
+			protocol *ProtocolError
+		)
+		if errors.As(err, &refused) || errors.As(err, &server) || errors.As(err, &protocol) {
 			return nil, err
 		}
 		return nil, streamErr(ctx, op, err)
@@ -165,7 +168,7 @@ func (c *control) login(tenant, token string) error {
 	case *wire.OK:
 		c.flags = wire.LegacyFlags
 	case *wire.Error:
-		return &AuthError{Message: m.Message}
+		return refusal(m.Message)
 	default:
 		return unexpected("authenticate", m)
 	}

@@ -75,12 +75,10 @@ const (
 	CodeInvalidRequest   Code = 4
 	CodeShardUnavailable Code = 5
 	CodeNotLeader        Code = 6
-	CodeQuorumTimeout    Code = 7
 	CodeUnacknowledged   Code = 9
 	CodeOverloaded       Code = 10
 	CodeLimitExceeded    Code = 11
 	CodeDraining         Code = 12
-	CodeInternal         Code = 13
 	CodeStorage          Code = 14
 )
 

@@ -53,8 +53,9 @@ func TestResumePosition(t *testing.T) {
 				}
 			}
 			for i, st := range b.starts[1:] {
-				if st == nil || st.Kind != wire.StartOffset || st.Offset != uint64(2*(i+1)) {
-					t.Errorf("request %d: %+v", i+1, st)
+				want := uint64(2*(i/2+1) - i%2) // each resume is followed by a look at the record before
+				if st == nil || st.Kind != wire.StartOffset || st.Offset != want {
+					t.Errorf("request %d: %+v, want offset %d", i+1, st, want)
 				}
 			}
 			if n := h.net.live(); n > 2 {
@@ -176,6 +177,39 @@ func TestResumeInFuture(t *testing.T) {
 	got := read(t, s, 2)
 	if !slices.Equal(texts(got), []string{"first", "second"}) || !got[0].Resumed || got[0].Offset != 0 || got[1].Resumed {
 		t.Errorf("got %+v", got)
+	}
+}
+
+// A broker that has lost its records and has got so many new ones since that the old position exists again: without a look
+// at the record before it, those up to it would be missing in silence.
+func TestResumeRenumbered(t *testing.T) {
+	b := newFakeBroker("s")
+	b.offsets = true
+	h := start(t, b)
+	s := subscribe(t, h, "s")
+	strict := subscribe(t, h, "s", FailOnGap())
+	b.emit("s", "old 0", "old 1")
+	read(t, s, 2)
+	read(t, strict, 2)
+	b.mu.Lock()
+	b.topics["s"].records = nil
+	b.mu.Unlock()
+	h.cut()
+	b.emit("s", "new 0", "new 1", "new 2", "new 3")
+	got := read(t, s, 4)
+	if !slices.Equal(texts(got), []string{"new 0", "new 1", "new 2", "new 3"}) || !got[0].Resumed || got[0].Skipped != 0 || got[1].Resumed {
+		t.Errorf("got %+v", got)
+	}
+	if s.Stats().Unknown != 1 {
+		t.Errorf("stats %+v", s.Stats())
+	}
+	_, err := strict.Next(patient(t))
+	var gap *GapError
+	if !errors.As(err, &gap) || gap.Known {
+		t.Errorf("strict: %v", err)
+	}
+	if got := texts(read(t, strict, 4)); got[0] != "new 0" {
+		t.Errorf("strict got %v", got)
 	}
 }
 

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"io"
 	"iter"
@@ -10,8 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"felix/wire"
 )
 
 // Event is one record of a stream.
@@ -53,16 +50,15 @@ type Subscription struct {
 	end   error  // what every further call returns
 	cause error  // what broke the connection; set while es is nil
 
-	body  []byte   // items left of the current frame
-	list  [][]byte // the same of a JSON frame
-	left  int      // events left
-	skip  uint64   // Skipped of the next event
-	jump  bool     // Resumed of the next event
-	base  bool     // the events of the frame have offsets
-	next  uint64   // offset of the next event of the frame
-	known bool     // want is meaningful
-	want  uint64   // offset that the next frame should start with
-	began bool     // an event has been received
+	cur   eventFrame // the last frame with events
+	items []byte     // what is left of its items
+	list  [][]byte   // the same of a JSON message
+	left  int        // events left
+	skip  uint64     // Skipped of the next event
+	jump  bool       // Resumed of the next event
+	next  uint64     // offset of the next event of the frame
+	known bool       // want is meaningful
+	want  uint64     // offset that the next frame should start with
 
 	unsure bool // resumed where only an offset can tell whether something is missing
 }
@@ -161,10 +157,9 @@ func (s *Subscription) pop() (ev Event) {
 	if s.list != nil {
 		ev.Payload, s.list = slices.Clip(s.list[0]), s.list[1:]
 	} else {
-		end := wire.ItemOverhead + int(binary.BigEndian.Uint32(s.body))
-		ev.Payload, s.body = s.body[wire.ItemOverhead:end:end], s.body[end:]
+		ev.Payload, s.items = cutItem(s.items)
 	}
-	if s.base {
+	if s.cur.hasBase {
 		ev.Offset, ev.HasOffset = s.next, true
 		s.next++
 	}
@@ -190,10 +185,11 @@ func (s *Subscription) fill(ctx context.Context) error {
 			continue
 		}
 		s.es.link.heard.Store(true)
-		if err := s.load(f); err != nil {
+		events, err := parseEvents(f, s.ID())
+		if err != nil {
 			return s.finish(err)
 		}
-		if s.left > 0 {
+		if s.load(events); s.left > 0 {
 			return s.gap()
 		}
 	}
@@ -220,6 +216,33 @@ func (s *Subscription) readable(ctx context.Context) error {
 	s.observe(ctx)
 	return nil
 }
+
+// load makes a frame the current one and compares its offsets with those expected.
+func (s *Subscription) load(f eventFrame) {
+	s.count.frames.Add(1)
+	s.count.events.Add(uint64(f.events))
+	s.count.bytes.Add(uint64(f.bytes))
+	s.c.count.eventFrames.Add(1)
+	s.c.count.events.Add(uint64(f.events))
+	s.c.count.eventBytes.Add(uint64(f.bytes))
+	if f.events == 0 {
+		return
+	}
+	s.cur, s.items, s.list, s.left, s.next = f, f.items, f.list, f.events, f.base
+	if f.hasBase && s.known && f.base > s.want {
+		s.skip = f.base - s.want
+		s.count.skipped.Add(s.skip)
+	}
+	if s.unsure && !f.hasBase {
+		s.jump = true
+		s.count.unknown.Add(1)
+	}
+	s.unsure = false
+	s.known, s.want = f.hasBase, f.base+uint64(f.events)
+}
+
+// began reports whether an event has been received.
+func (s *Subscription) began() bool { return s.cur.events > 0 }
 
 // gap returns the gap before the next event as an error, if it is to be reported as one.
 func (s *Subscription) gap() error {
