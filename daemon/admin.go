@@ -77,8 +77,7 @@ func removeStaleSocket(ctx context.Context, path string) error {
 	}
 	var dialer net.Dialer
 	if conn, err := dialer.DialContext(ctx, "unix", path); err == nil {
-		conn.Close()
-		return errors.New("another process answers on it")
+		return errors.Join(errors.New("another process answers on it"), conn.Close())
 	}
 	return os.Remove(path)
 }

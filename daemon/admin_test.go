@@ -109,7 +109,7 @@ func TestAdminRefusesNonsense(t *testing.T) {
 	}{
 		{http.MethodPost, "/v1/streams", `{"tenant":"t1"}`, http.StatusBadRequest},
 		{http.MethodPost, "/v1/streams", `{`, http.StatusBadRequest},
-		{http.MethodPost, "/v1/streams", `{"tenant":"t","namespace":"n","name":"s","nmae":"x"}`, http.StatusBadRequest},
+		{http.MethodPost, "/v1/streams", `{"tenant":"t","namespace":"n","name":"s","label":"x"}`, http.StatusBadRequest},
 		{http.MethodPost, "/v1/streams", `{"tenant":"t","namespace":"n","name":"s","ring_entries":-1}`, http.StatusBadRequest},
 		{http.MethodPost, "/v1/caches", `{"tenant":"t","namespace":"n","name":"` + strings.Repeat("x", 70_000) + `"}`, http.StatusBadRequest},
 		{http.MethodDelete, "/v1/streams", "", http.StatusBadRequest},

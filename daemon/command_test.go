@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -184,7 +185,7 @@ func queuedBytes(t *testing.T, d *testkit.Daemon) int64 {
 	t.Helper()
 	c := &http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
-		Dial: func(_, _ string) (net.Conn, error) {
+		DialContext: func(context.Context, string, string) (net.Conn, error) {
 			return net.Dial("unix", filepath.Join(d.DataDir, AdminSocketName))
 		},
 	}}

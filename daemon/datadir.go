@@ -39,7 +39,7 @@ func DefaultDataDir() (string, error) {
 
 // openDataDir makes the data directory if needed and takes its lock, which
 // lasts until the returned function is called or the process ends.
-func openDataDir(dir string) (release func(), err error) {
+func openDataDir(dir string) (release func() error, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -55,10 +55,9 @@ func openDataDir(dir string) (release func(), err error) {
 		return nil, err
 	}
 	if err := lockFile(f); err != nil {
-		f.Close()
-		return nil, err
+		return nil, errors.Join(err, f.Close())
 	}
-	return func() { f.Close() }, nil // closing gives the lock back
+	return f.Close, nil // closing gives the lock back
 }
 
 // writeFileAtomic replaces path by a file with the given content, so that a

@@ -122,7 +122,7 @@ func (d *Daemon) openDataDir(context.Context) error {
 		return &StartError{Step: "data directory " + dir, Err: err, Hint: dataDirHint(err)}
 	}
 	d.dataDir = dir
-	d.onStop("data directory", func(context.Context) error { release(); return nil })
+	d.onStop("data directory", func(context.Context) error { return release() })
 	return nil
 }
 

@@ -34,8 +34,8 @@ type brokerProcess struct {
 // findFelixd looks beside this program, then in PATH.
 func findFelixd() (string, error) {
 	if self, err := os.Executable(); err == nil {
-		if real, err := filepath.EvalSymlinks(self); err == nil {
-			self = real
+		if path, err := filepath.EvalSymlinks(self); err == nil {
+			self = path
 		}
 		sibling := filepath.Join(filepath.Dir(self), "felixd")
 		if info, err := os.Stat(sibling); err == nil && info.Mode().IsRegular() {
@@ -59,8 +59,9 @@ func (a *app) startBroker(ctx context.Context, dataDir, logFile string) (*broker
 	if err != nil {
 		return nil, err
 	}
-	defer log.Close() // the process has its own
-	cmd := exec.Command(program, "--dev", "--data-dir", dataDir, "--listen", "127.0.0.1:0", "--metrics", "off", "--profile", "lossless")
+	defer func() { _ = log.Close() }() // the process has its own
+	// An interrupt ends the process by stop, which lets it drain.
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), program, "--dev", "--data-dir", dataDir, "--listen", "127.0.0.1:0", "--metrics", "off", "--profile", "lossless")
 	cmd.Env = without(a.io.Environ, daemon.EnvConfigFile)
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {

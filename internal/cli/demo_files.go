@@ -21,8 +21,8 @@ func (a *app) goSources(ctx context.Context) (string, error) {
 		if out, err := exec.CommandContext(ctx, program, "env", "GOROOT").Output(); err == nil {
 			roots = append(roots, strings.TrimSpace(string(out)))
 		}
-		if real, err := filepath.EvalSymlinks(program); err == nil {
-			roots = append(roots, filepath.Dir(filepath.Dir(real)))
+		if path, err := filepath.EvalSymlinks(program); err == nil {
+			roots = append(roots, filepath.Dir(filepath.Dir(path)))
 		}
 	}
 	roots = append(roots, "/usr/local/go", "/usr/lib/go", "/opt/homebrew/opt/go/libexec")

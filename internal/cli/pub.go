@@ -109,29 +109,31 @@ func publishError(stream string, err error) error {
 
 func (a *app) sendFiles(ctx context.Context, files []string, raw bool, s *sink) error {
 	for _, name := range files {
-		in := a.io.In
-		if name != "-" {
-			f, err := os.Open(name)
-			if err != nil {
-				return err
-			}
-			defer f.Close()
-			in = f
-		}
-		var err error
-		if raw {
-			var content []byte
-			if content, err = io.ReadAll(in); err == nil {
-				err = s.send(ctx, content)
-			}
-		} else {
-			err = sendLines(ctx, in, s)
-		}
-		if err != nil {
+		if err := a.sendFile(ctx, name, raw, s); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (a *app) sendFile(ctx context.Context, name string, raw bool, s *sink) error {
+	in := a.io.In
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = f.Close() }() // only read
+		in = f
+	}
+	if !raw {
+		return sendLines(ctx, in, s)
+	}
+	content, err := io.ReadAll(in)
+	if err != nil {
+		return fmt.Errorf("read input: %w", err)
+	}
+	return s.send(ctx, content)
 }
 
 // sendLines publishes each line. Reading cannot be interrupted, so it runs on

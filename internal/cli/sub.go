@@ -93,20 +93,21 @@ func (a *app) follow(ctx context.Context, c *client.Client, stream string, start
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	events := make(chan []client.Event, 16)
-	received := make(chan error, 1)
-	go func() { received <- receive(ctx, s, o.count, events) }()
+	var received error
+	done := make(chan struct{})
+	go func() { defer close(done); received = receive(ctx, s, o.count, events) }()
 	if err := w.run(events); err != nil {
 		stop(err) // ends the receiver, which closes events
 		for range events {
 		}
-		<-received
+		<-done
 		return errors.Join(err, quietClose(s))
 	}
-	err = <-received
-	if errors.Is(err, io.EOF) {
-		err = nil
+	<-done
+	if errors.Is(received, io.EOF) {
+		received = nil
 	}
-	return errors.Join(opError(op, err), quietClose(s))
+	return errors.Join(opError(op, received), quietClose(s))
 }
 
 // quietClose ends a subscription; that it had ended before is no failure.
@@ -160,7 +161,6 @@ type eventWriter struct {
 	out  *bufio.Writer
 	raw  bool
 	json bool
-	line []byte
 }
 
 func newEventWriter(a *app, o subOptions) *eventWriter {

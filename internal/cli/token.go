@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -164,8 +165,8 @@ func (a *app) tokenInspectCommand() *cobra.Command {
 the one that other commands would use. With --jwks its signature and its claims
 are checked as a broker would.`,
 		Args: cobra.MaximumNArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			token, err := a.tokenArgument(args)
+		RunE: func(cmd *cobra.Command, args []string) error {
+			token, err := a.tokenArgument(cmd.Context(), args)
 			if err != nil {
 				return err
 			}
@@ -177,13 +178,13 @@ are checked as a broker would.`,
 }
 
 // tokenArgument reads the token that the arguments mean.
-func (a *app) tokenArgument(args []string) (string, error) {
+func (a *app) tokenArgument(ctx context.Context, args []string) (string, error) {
 	if len(args) == 0 {
 		t, err := a.target()
 		if err != nil {
 			return "", err
 		}
-		return t.readToken(nil)
+		return t.readToken(ctx)
 	}
 	if args[0] == "-" {
 		text, err := io.ReadAll(a.io.In)
