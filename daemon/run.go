@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"path/filepath"
 	"runtime"
 	"sync"
 	"time"
@@ -116,6 +117,10 @@ func (d *Daemon) openDataDir(context.Context) error {
 		if dir, err = DefaultDataDir(); err != nil {
 			return &StartError{Step: "data directory", Err: err}
 		}
+	}
+	dir, err := filepath.Abs(dir) // clients read the paths below it from other directories
+	if err != nil {
+		return &StartError{Step: "data directory " + dir, Err: err}
 	}
 	release, err := openDataDir(dir)
 	if err != nil {

@@ -116,6 +116,22 @@ func TestRestartKeepsIdentity(t *testing.T) {
 	connectWith(t, client.Config{Addr: second.Addr(), CAFile: e.CAFile, Tenant: DevTenant, Token: strings.TrimSpace(string(token))})
 }
 
+func TestRelativeDataDirectory(t *testing.T) {
+	t.Chdir(filepath.Dir(shortDir(t)))
+	c := testConfig(t)
+	c.DataDir = "data"
+	d, _ := startDaemon(t, c)
+	e, err := ReadEndpoint("data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{d.DataDir(), e.CAFile, e.TokenFile, e.AdminSocket} {
+		if !filepath.IsAbs(path) {
+			t.Errorf("%s is not absolute", path)
+		}
+	}
+}
+
 func TestOneDaemonPerDataDirectory(t *testing.T) {
 	c := testConfig(t)
 	startDaemon(t, c)
