@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"golang.org/x/net/ipv4"
+
+	"felix/internal/testkit"
 )
 
 // families are the kinds of sockets and the address a peer reaches them at.
@@ -28,6 +30,9 @@ func pair(t testing.TB, i int, cfg Config) (rx, tx *Conn, to netip.AddrPort) {
 	t.Helper()
 	f := families[i]
 	rx, tx = open(t, f.network, f.rx, cfg), open(t, f.network, f.tx, cfg)
+	if cfg.ReadBuffer == 0 && rx.Granted().Read.Granted < 1<<20 {
+		testkit.Missing(t, "CAP_NET_ADMIN or a receive buffer of 1 MiB (net.core.rmem_max)")
+	}
 	to = addrOf(rx)
 	if f.dest != "" {
 		to = netip.AddrPortFrom(netip.MustParseAddr(f.dest), to.Port())
