@@ -25,6 +25,26 @@ program: ` + "`felix_broker_`" + ` the core, ` + "`felix_session_`" + ` the prot
 | --- | --- | --- | --- |
 `
 
+// probeMetrics are exported only while their probe is attached, which is not
+// possible everywhere this program runs.
+const probeMetrics = `
+## With kernel probes
+
+` + "While a probe is attached (setting `probes`, [configuration](configuration.md)) it adds:" + `
+
+| metric | labels | kind | meaning |
+| --- | --- | --- | --- |
+| ` + "`felix_kernel_wakeups_total` | `cause` `waker`" + ` | counter | Wakeups of the broker's threads, by what they slept in and who woke them. |
+| ` + "`felix_kernel_run_queue_seconds`" + ` |  | histogram | Times a thread of the broker waited for a CPU. |
+| ` + "`felix_kernel_on_cpu_seconds`" + ` |  | histogram | Times a thread of the broker ran without a break. |
+| ` + "`felix_kernel_preemptions_total`" + ` |  | counter | Times a thread of the broker had to leave its CPU. |
+| ` + "`felix_kernel_sends_total`, `felix_kernel_send_bytes_total`" + ` |  | counter | UDP messages the kernel took from the broker, and their payload. |
+| ` + "`felix_kernel_sends_refused_total` | `errno`" + ` | counter | UDP messages the kernel refused. |
+| ` + "`felix_kernel_receives_total`, `felix_kernel_receive_wakeups_total`, `felix_kernel_receive_empty_total` | `port`" + ` | counter | Messages taken from a socket, times it was read until it was empty, reads that found nothing. |
+| ` + "`felix_kernel_gro_merged_total`, `felix_kernel_gro_segments_total`" + ` |  | counter | Merged datagrams that were read, and the datagrams in them. |
+| ` + "`felix_kernel_drops_total` | `reason`" + ` | counter | Datagrams dropped at the receive buffer of the broker's socket. |
+`
+
 // writeMetrics documents what a running broker exports.
 func writeMetrics(ctx context.Context, w io.Writer) (err error) {
 	dir, err := os.MkdirTemp("", "docgen-")
@@ -59,6 +79,7 @@ func writeMetrics(ctx context.Context, w io.Writer) (err error) {
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", f.GetName(), strings.Join(labels, " "), strings.ToLower(f.GetType().String()), f.GetHelp())
 	}
+	b.WriteString(probeMetrics)
 	_, err = io.WriteString(w, b.String())
 	return err
 }
