@@ -51,7 +51,7 @@ func vanish(l *Listener, d *Dialer) error {
 func TestFailingHandshakes(t *testing.T) {
 	const each = 100
 	log, lines := testLogger()
-	l := listen(t, func(c *Config) { c.Logger = log; c.HandshakeTimeout = time.Second; c.RetryAbove = 1 << 20 })
+	l := listen(t, func(c *Config) { c.Logger = log; c.HandshakeTimeout = 6 * time.Second; c.RetryAbove = 1 << 20 })
 	echo(t, l)
 	good := dialer(t, nil)
 	established := dial(t, good, l.Addr())

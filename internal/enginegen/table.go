@@ -31,8 +31,8 @@ var substitutions = []substitution{
 		Stock: "const MaxPacketBufferSize = 1452",
 		Tuned: "const MaxPacketBufferSize = 8952",
 		Reason: "The largest packet sent and received. The cost of a packet hardly depends on its size, and 8952 " +
-			"bytes fit a link with an MTU of 9000 as well as loopback. At most 16383 as long as long headers " +
-			"may be that large: their length field has two bytes.",
+			"bytes fit a link with an MTU of 9000 as well as loopback. At most 16383: STREAM frames have two bytes " +
+			"for their length.",
 		Measurement: "docs/tuning.md, packet ceiling",
 	},
 	{
@@ -58,10 +58,11 @@ var substitutions = []substitution{
 		Name:  "maxPacketSize",
 		File:  "connection.go",
 		Stock: "\tif c.perspective == protocol.PerspectiveServer && c.peerParams == nil {\n",
-		Tuned: "\tif !c.handshakeComplete {\n",
+		Tuned: "\tif !c.handshakeConfirmed {\n",
 		Reason: "Packets of the handshake have 1200 bytes on both sides. The limit of the peer is not known before, " +
-			"an engine with a lower ceiling could not read larger ones, and the server must not send more " +
-			"than three times what it got to an address that is not validated.",
+			"an engine with a lower ceiling could not read larger ones, the server must not send more than " +
+			"three times what it got to an address that is not validated, and the two-byte length field of long " +
+			"headers ends at 16383.",
 		Measurement: "transport: TestEnginesMix",
 	},
 	{
