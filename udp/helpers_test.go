@@ -146,12 +146,12 @@ func wantCounters(t testing.TB, s Stats, want map[Counter]uint64) {
 }
 
 // kernel is a fake system-call layer. It accepts messages by the kernel's rules
-// and by those of the test, and records what it accepted.
+// and by those of the test, and records what it accepted. Like sendmmsg, it
+// loses the errno of a message that is not the first of a call.
 type kernel struct {
 	mu       sync.Mutex
 	segments int                             // limit on segments, 128 if 0
 	refuse   func(m *outgoing) syscall.Errno // asked first
-	lossy    bool                            // like sendmmsg, loses the errno of later messages
 	accepted []sentMessage
 	calls    int
 }
@@ -180,8 +180,8 @@ func (k *kernel) send(ms []outgoing) (accepted, calls, waits int, err error) {
 }
 
 func (k *kernel) judge(m *outgoing) syscall.Errno {
-	if m.segment == 0 && len(m.data) != 1 {
-		panic(fmt.Sprintf("%d datagrams in a message without segment size", len(m.data)))
+	if (m.segment == 0) != (len(m.data) == 1) {
+		panic(fmt.Sprintf("%d datagrams in a message with segment size %d", len(m.data), m.segment))
 	}
 	if k.refuse != nil {
 		if errno := k.refuse(m); errno != 0 {

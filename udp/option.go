@@ -35,8 +35,6 @@ type optionCode struct {
 	on          int // the value that switches it on, for those that are switches
 }
 
-var lacking = optionCode{level: -1}
-
 // options is the system-call layer of socket options.
 type options interface {
 	set(o option, value int) error

@@ -204,9 +204,9 @@ func TestReadBatchRefusesFlags(t *testing.T) {
 // which may be behind.
 func TestDropCounterFollowsTheKernel(t *testing.T) {
 	var d dropCounter
-	total := 0
+	var total uint64
 	for _, n := range []uint32{5, 3, 5, 100, 1 << 31, 1<<32 - 1, 4, 2, 10} {
-		total += d.advance(n)
+		total += uint64(d.advance(n))
 	}
 	if total != 1<<32+10 {
 		t.Fatalf("%d", total)
