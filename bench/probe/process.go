@@ -118,14 +118,17 @@ func (c *Child) Hear(into any) error {
 	if err == nil {
 		return nil
 	}
-	if !errors.Is(err, io.EOF) {
-		c.Kill()
-		return fmt.Errorf("the %s process: %w", c.name, err)
+	cut := errors.Is(err, io.ErrUnexpectedEOF)
+	if cut || errors.Is(err, io.EOF) {
+		if end := c.Wait(); end != nil {
+			return end
+		}
+		if !cut {
+			return io.EOF
+		}
 	}
-	if end := c.Wait(); end != nil {
-		return end
-	}
-	return io.EOF
+	c.Kill()
+	return fmt.Errorf("the %s process: %w", c.name, err)
 }
 
 // Wait reaps the child and returns how it ended, nil if without an error. Its

@@ -53,7 +53,7 @@ func RelayCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.BoolVar(&o.Latency, "latency", false, "time single pings instead, one in flight")
 	f.IntVar(&o.Payload, "payload", o.Payload, "size of a ping in `bytes`")
-	f.IntVar(&o.Count, "count", o.Count, "`number` of pings, after a warm-up of "+strconv.Itoa(warmup))
+	f.IntVar(&o.Count, "count", o.Count, "`number` of pings that count; as many, but no more than 1000, go before them")
 	return cmd
 }
 

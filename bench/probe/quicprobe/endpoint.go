@@ -120,6 +120,7 @@ func connect(ctx context.Context, s spec, peer string) (*endpoint, error) {
 		return nil, err
 	}
 	e := &endpoint{o: s.Options, role: s.Role, dialer: d, conns: make(map[string][]*transport.Conn)}
+	defer context.AfterFunc(ctx, func() { _ = e.close() })() // greetings do not end with the context
 	for n := range s.Options.Connections {
 		if err := e.connectOne(ctx, s.Addr, peer, n); err != nil {
 			return nil, errors.Join(err, e.close())

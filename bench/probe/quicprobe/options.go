@@ -94,7 +94,7 @@ func DefaultOptions(k Kind) Options {
 }
 
 // pings reports whether single messages are timed, instead of a mass moved.
-func (o Options) pings() bool { return o.Latency || o.Interval > 0 }
+func (o Options) pings() bool { return o.Latency || o.Interval != 0 }
 
 // stocked returns the options with what Stock implies.
 func (o Options) stocked() Options {

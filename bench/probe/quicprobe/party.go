@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 
 	"felix/daemon"
 	"felix/platform"
@@ -21,6 +22,7 @@ type party struct {
 	spec   spec
 	start  chan struct{} // closed by the command to start
 	report chan struct{} // closed by the command to report
+	failed atomic.Bool   // the reason of a failure was said
 
 	mu  sync.Mutex
 	out *json.Encoder
@@ -35,10 +37,12 @@ func runParty(ctx context.Context, s spec, in io.Reader, out io.Writer) error {
 	go p.listen(in, cancel)
 	e, err := p.open(ctx)
 	if err != nil {
-		return p.fail(err)
+		return p.fail(ctx, err)
 	}
+	// Reads and writes on streams do not end with the context.
+	defer context.AfterFunc(ctx, func() { _ = e.close() })()
 	if err := p.play(ctx, e); err != nil {
-		err = p.fail(err)
+		err = p.fail(ctx, err)
 		_ = e.close() // the first error is the one to tell
 		return err
 	}
@@ -60,7 +64,9 @@ func (p *party) listen(in io.Reader, cancel context.CancelCauseFunc) {
 		case doReport:
 			close(p.report)
 		default:
-			cancel(fmt.Errorf("unknown command %q", c.Do))
+			err := fmt.Errorf("unknown command %q", c.Do)
+			p.sayFailure(err)
+			cancel(err)
 			return
 		}
 	}
@@ -75,12 +81,23 @@ func (p *party) say(m message) error {
 	return nil
 }
 
-// fail says why the process ends.
-func (p *party) fail(err error) error {
+// fail says why the process ends and returns that.
+func (p *party) fail(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	p.sayFailure(err)
+	return err
+}
+
+// sayFailure says it once, and does not mind if nobody is listening any more.
+func (p *party) sayFailure(err error) {
+	if p.failed.Swap(true) {
+		return
+	}
 	var closed *transport.ApplicationError
 	consequence := errors.Is(err, transport.ErrIdleTimeout) || errors.As(err, &closed) && closed.Remote
-	_ = p.say(message{Failure: &failure{Text: err.Error(), Consequence: consequence}}) // nobody may be listening any more
-	return err
+	_ = p.say(message{Failure: &failure{Text: err.Error(), Consequence: consequence}})
 }
 
 // open connects to the listening process, or becomes it.

@@ -17,8 +17,11 @@ import (
 // has the same number and the time the ping arrived (8 bytes each, nanoseconds
 // since 1970 of the host's clock, which all processes share).
 
-// warmup is how many pings go before those that count.
-const warmup = 1000
+// maxWarmup is how many pings go before those that count, if they are as many.
+const maxWarmup = 1000
+
+// warmup is the number of pings that do not count.
+func (o Options) warmup() int { return min(o.Count, maxWarmup) }
 
 // maxUnanswered is how many paced requests may wait for answers at once.
 const maxUnanswered = 1 << 16
@@ -78,6 +81,7 @@ func (p *pinger) run(ctx context.Context) error {
 }
 
 func (p *pinger) closedLoop(context.Context) error {
+	warmup := p.o.warmup()
 	for i := range warmup + p.o.Count {
 		sent := time.Now()
 		if err := p.write(uint64(i), sent); err != nil {
