@@ -219,7 +219,7 @@ func (l *cacheLane) exchange(ctx context.Context, c *Client) (wire.Message, erro
 	}
 	release()
 	if err == nil {
-		l.ctl.link.heard.Store(true)
+		l.ctl.link.heard.Add(1)
 	}
 	if err != nil {
 		err = streamErr(ctx, "cache", err)

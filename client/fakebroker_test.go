@@ -29,6 +29,7 @@ type received struct {
 type fakeBroker struct {
 	token  func(string) bool // default: any
 	legacy bool              // answers auth with ok
+	deaf   bool              // new streams are not served; guarded by mu
 	flags  wire.Flags        // default wire.KnownFlags
 
 	onPublish   func(r received) (text string, answer bool)                     // default: "", true
@@ -135,7 +136,11 @@ func (b *fakeBroker) login(st stream, fr *wire.FrameReader) bool {
 	}
 	b.mu.Lock()
 	b.auths = append(b.auths, auth.Token)
+	deaf := b.deaf
 	b.mu.Unlock()
+	if deaf {
+		return false
+	}
 	switch {
 	case b.token != nil && !b.token(auth.Token):
 		send(st, &wire.Error{Message: wire.TextAuthFailed})

@@ -20,7 +20,7 @@ type link struct {
 	conn    conn
 	router  func() *router // started by the first subscription
 	closing atomic.Bool    // ended by us
-	heard   atomic.Bool    // something was received since the last look
+	heard   atomic.Uint64  // frames received
 }
 
 func (l *link) alive() bool { return l.conn.Context().Err() == nil }
@@ -86,10 +86,17 @@ func (s *slot) open(ctx context.Context) (*control, error) {
 	if err != nil {
 		return nil, err
 	}
+	heard := l.heard.Load()
 	ctl, err := s.c.openControl(ctx, l)
 	var lost *ConnectionError
-	if err == nil || fresh || !errors.As(err, &lost) || brokenStream(err) || lost.Timeout() {
+	switch {
+	case err == nil || fresh || !errors.As(err, &lost) || brokenStream(err):
 		return ctl, err
+	case errors.Is(err, errNoAnswer):
+		if l.heard.Load() == heard {
+			s.drop(l) // it takes no new streams and says nothing else either: the next attempt needs another one
+		}
+		return nil, err
 	}
 	// The connection has ended without anybody having noticed.
 	s.drop(l)

@@ -19,12 +19,12 @@ func (c *Client) watch(l *link) {
 		defer ticker.Stop()
 		tick = ticker.C
 	}
-	for {
+	for heard := uint64(0); ; heard = l.heard.Load() {
 		select {
 		case <-l.conn.Context().Done():
 			return
 		case <-tick:
-			if !l.heard.Swap(false) {
+			if l.heard.Load() == heard {
 				c.probe(l)
 			}
 		}

@@ -279,7 +279,7 @@ func (ps *pubStream) read() {
 	for {
 		f, err := ps.ctl.fr.Next()
 		if err == nil {
-			ps.ctl.link.heard.Store(true)
+			ps.ctl.link.heard.Add(1)
 			err = ps.answer(f)
 		}
 		if err != nil {

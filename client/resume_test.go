@@ -279,7 +279,7 @@ func TestResumeGivesUp(t *testing.T) {
 	if d := time.Since(began); d < 100*time.Millisecond {
 		t.Errorf("gave up after %v", d)
 	}
-	if _, again := s.Next(patient(t)); again != err {
+	if _, again := s.Next(patient(t)); !errors.Is(again, err) {
 		t.Errorf("again: %v", again)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)

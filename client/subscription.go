@@ -125,7 +125,7 @@ func (s *Subscription) All(ctx context.Context) iter.Seq2[Event, error] {
 			ev, err := s.Next(ctx)
 			var gap *GapError
 			switch {
-			case err == io.EOF:
+			case errors.Is(err, io.EOF):
 				return
 			case !yield(ev, err):
 				return
@@ -143,7 +143,7 @@ func (s *Subscription) Each(ctx context.Context, f func(Event) error) error {
 		ev, err := s.Next(ctx)
 		if err == nil {
 			err = f(ev)
-		} else if err == io.EOF {
+		} else if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
@@ -184,7 +184,7 @@ func (s *Subscription) fill(ctx context.Context) error {
 			}
 			continue
 		}
-		s.es.link.heard.Store(true)
+		s.es.link.heard.Add(1)
 		events, err := parseEvents(f, s.ID())
 		if err != nil {
 			return s.finish(err)

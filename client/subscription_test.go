@@ -232,7 +232,7 @@ func TestEventLayouts(t *testing.T) {
 				}
 			}
 			for range 2 {
-				if _, err := s.Next(patient(t)); err != io.EOF {
+				if _, err := s.Next(patient(t)); !errors.Is(err, io.EOF) {
 					t.Errorf("at the end: %v", err)
 				}
 			}
@@ -278,7 +278,7 @@ func TestEventStreamViolations(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), c.text) {
 				t.Fatalf("got %v", err)
 			}
-			if _, again := s.Next(patient(t)); again != err {
+			if _, again := s.Next(patient(t)); !errors.Is(again, err) {
 				t.Errorf("the error must stay, got %v", again)
 			}
 			if err := s.Close(); err != nil {
@@ -502,7 +502,7 @@ func TestAllAndEach(t *testing.T) {
 		t.Errorf("Each: %v, %v", got, err)
 	}
 	stop := errors.New("stop")
-	if err := subscribe(t, h, "s").Each(patient(t), func(Event) error { return stop }); err != stop {
+	if err := subscribe(t, h, "s").Each(patient(t), func(Event) error { return stop }); !errors.Is(err, stop) {
 		t.Errorf("Each: %v", err)
 	}
 	done, cancel := context.WithCancel(context.Background())
