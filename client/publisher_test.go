@@ -410,7 +410,7 @@ func TestPublisherStartOver(t *testing.T) {
 	} {
 		p := &Publisher{c: ackClient(t), o: PublisherOptions{Retry: c.retry}, wake: make(chan struct{}, 1), rewind: true}
 		for _, err := range c.results {
-			p.sent = append(p.sent, &batch{request: request{count: 1}, attempts: 1, answered: true, err: err})
+			p.sent = append(p.sent, &batch{request: request{count: 1}, failures: 1, answered: true, err: err})
 		}
 		p.ready = []*batch{{}}
 		failures := p.startOver()
@@ -418,5 +418,42 @@ func TestPublisherStartOver(t *testing.T) {
 			p.stats.Acked != c.acked || p.stats.Failed != c.failed || p.stats.Resent != uint64(c.again) {
 			t.Errorf("retry %d, %v: %d again, %d failures, stats %+v", c.retry, c.results, len(p.ready)-1, failures, p.stats)
 		}
+	}
+}
+
+// The attempts of a batch are its own: being sent again because of one before it does not use them up.
+func TestPublisherAttemptsAreCountedPerBatch(t *testing.T) {
+	b := newFakeBroker("s")
+	var mu sync.Mutex
+	refusals := map[string]int{}
+	b.onPublish = func(r received) (string, bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		if m := r.payloads[0]; refusals[m] < 4 && (m == "1" || m == "2" || m == "3") {
+			refusals[m]++
+			return wire.TextServerOverloaded, true
+		}
+		return "", true
+	}
+	h := start(t, b, func(c *Config) { c.MaxAttempts = 5 })
+	p := h.NewPublisher("s", PublisherOptions{MaxEvents: 1, Retry: AtLeastOnce})
+	for _, m := range numbered(6) {
+		if err := p.Publish(patient(t), []byte(m)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.Close(patient(t)); err != nil {
+		t.Errorf("each batch was refused four times of five: %v", err)
+	}
+	mu.Lock()
+	b.onPublish = func(received) (string, bool) { return wire.TextServerOverloaded, true }
+	mu.Unlock()
+	q := h.NewPublisher("s", PublisherOptions{Retry: AtLeastOnce})
+	if err := q.Publish(patient(t), nil); err != nil {
+		t.Fatal(err)
+	}
+	var failed *PublishError
+	if err := q.Close(patient(t)); !errors.As(err, &failed) || failed.Attempts != 5 {
+		t.Errorf("got %v after %d attempts", err, failed.Attempts)
 	}
 }

@@ -9,7 +9,8 @@ import (
 type batch struct {
 	request
 	p        *Publisher
-	attempts int
+	attempts int   // times sent, also together with a batch before it
+	failures int   // times it had to be sent again for its own sake
 	answered bool  // err is the result of the last attempt
 	err      error // meaningful if answered
 	dropped  bool  // the Publisher has given it up
@@ -25,7 +26,7 @@ func (p *Publisher) newBatch() *batch {
 	if n := len(p.free); n > 0 {
 		b := p.free[n-1]
 		p.free = p.free[:n-1]
-		b.attempts, b.answered, b.err = 0, false, nil
+		b.attempts, b.failures, b.answered, b.err = 0, 0, false, nil
 		return b
 	}
 	b := &batch{p: p}
@@ -120,7 +121,7 @@ func (p *Publisher) startOver() (failures int) {
 	if len(p.sent) == 0 {
 		return 0
 	}
-	failures = p.sent[0].attempts
+	failures = p.sent[0].failures
 	if notSent(p.sent[0].err) {
 		failures-- // nobody has refused it
 	}
@@ -174,6 +175,7 @@ func (b *batch) done(_ *request, err error) {
 func (p *Publisher) settle() {
 	for len(p.sent) > 0 && p.sent[0].answered && !p.rewind {
 		if b := p.sent[0]; b.err != nil && p.again(b) {
+			b.failures++
 			p.rewind = true
 			break
 		}
@@ -187,7 +189,7 @@ func (p *Publisher) settle() {
 
 // again reports whether a batch that failed is to be sent again.
 func (p *Publisher) again(b *batch) bool {
-	if b.attempts >= p.c.cfg.MaxAttempts || p.ctx.Err() != nil {
+	if b.failures+1 >= p.c.cfg.MaxAttempts || p.ctx.Err() != nil {
 		return false
 	}
 	return notSent(b.err) || p.o.Retry == AtLeastOnce && repeatable(b.err)
