@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -135,6 +136,43 @@ func TestEveryWayToPublish(t *testing.T) {
 		})
 	}
 	felix(t, d.DataDir(), "", "pub", "s", "/does/not/exist").fails(t, 1, "pub s: open /does/not/exist: no such file or directory")
+}
+
+// A line arrives when it has been read, not when a batch is full or the input
+// has ended.
+func TestLinesAreSentAsTheyCome(t *testing.T) {
+	d := startDaemon(t, nil)
+	for _, flags := range [][]string{nil, {"--key", "k"}, {"--key", ""}} {
+		t.Run(strings.Join(flags, " "), func(t *testing.T) {
+			stream := fmt.Sprint("live", len(strings.Join(flags, "")))
+			in, feed := io.Pipe()
+			published := make(chan result, 1)
+			go func() {
+				published <- felixEnv(t, []string{"FELIX_DATA_DIR=" + d.DataDir()}, in, append([]string{"pub", stream}, flags...)...)
+			}()
+			if _, err := io.WriteString(feed, "now\n"); err != nil {
+				t.Fatal(err)
+			}
+			out := felix(t, d.DataDir(), "", "sub", stream, "--from", "earliest", "--count", "1")
+			if err := feed.Close(); err != nil {
+				t.Error(err)
+			}
+			(<-published).ok(t)
+			if out.ok(t) != "now\n" {
+				t.Errorf("got %q", out.stdout)
+			}
+		})
+	}
+}
+
+// What does not fit a frame together is sent in several, with a key as without.
+func TestLongLinesWithAKey(t *testing.T) {
+	d := startDaemon(t, nil)
+	line := strings.Repeat("x", 3<<20) + "\n"
+	felix(t, d.DataDir(), strings.Repeat(line, 6), "pub", "s", "--key", "k").ok(t)
+	if out := felix(t, d.DataDir(), "", "sub", "s", "--from", "earliest", "--count", "6").ok(t); out != strings.Repeat(line, 6) {
+		t.Errorf("%d bytes came out, %d went in", len(out), 6*len(line))
+	}
 }
 
 func TestJSON(t *testing.T) {

@@ -200,49 +200,24 @@ func readLines(r *bufio.Reader) (lines [][]byte, err error) {
 	}
 }
 
-// sink publishes messages to one stream: pipelined, or in keyed batches, which
-// the publisher does not have.
+// sink publishes messages to one stream and counts them.
 type sink struct {
-	c       *client.Client
-	stream  string
-	pub     *client.Publisher // nil with a key
-	opts    []client.PublishOption
-	batch   int
-	waiting [][]byte
-
+	pub             *client.Publisher
 	messages, bytes uint64
 }
 
 func newSink(c *client.Client, stream string, ack client.AckMode, o pubOptions) *sink {
-	s := &sink{c: c, stream: stream, batch: o.batch}
+	p := client.PublisherOptions{MaxEvents: o.batch, Ack: ack}
 	if o.keyed {
-		s.opts = []client.PublishOption{client.WithAck(ack), client.WithKey([]byte(o.key))}
-	} else {
-		s.pub = c.NewPublisher(stream, client.PublisherOptions{MaxEvents: o.batch, Ack: ack})
+		p.Key = []byte(o.key)
 	}
-	return s
+	return &sink{pub: c.NewPublisher(stream, p)}
 }
 
 func (s *sink) send(ctx context.Context, payload []byte) error {
 	s.messages++
 	s.bytes += uint64(len(payload))
-	if s.pub != nil {
-		return s.pub.Publish(ctx, payload)
-	}
-	s.waiting = append(s.waiting, payload)
-	if len(s.waiting) < s.batch {
-		return nil
-	}
-	return s.flushKeyed(ctx)
-}
-
-func (s *sink) flushKeyed(ctx context.Context) error {
-	if len(s.waiting) == 0 {
-		return nil
-	}
-	err := s.c.PublishBatch(ctx, s.stream, s.waiting, s.opts...)
-	s.waiting = s.waiting[:0]
-	return err
+	return s.pub.Publish(ctx, payload)
 }
 
 // interruptGrace is how long an interrupted pub waits for the acknowledgements
@@ -261,12 +236,7 @@ func (s *sink) finish(ctx context.Context, failed error) error {
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), grace)
 		defer cancel()
 	}
-	var err error
-	if s.pub != nil {
-		err = s.pub.Close(ctx)
-	} else {
-		err = s.flushKeyed(ctx)
-	}
+	err := s.pub.Close(ctx)
 	if failed != nil {
 		return nil // the failure that led here is the one to report
 	}
