@@ -86,7 +86,7 @@ func newCommand(o *Options, cmd *cobra.Command, roles ...string) *cobra.Command 
 	f.IntVar(&o.PacketSize, "packet-size", 0, "fixed size of full packets in `bytes` of UDP payload (default as the transport decides)")
 	f.Var((*probe.SwitchFlag)(&o.GSO), "gso", "segmented sends: on, off or auto")
 	f.Var((*probe.SwitchFlag)(&o.GRO), "gro", "coalesced receives: on, off or auto")
-	f.IntVar(&o.Width, "width", 0, "GOMAXPROCS of each process, 0: the default")
+	f.IntVar(&o.Width, "width", 0, "GOMAXPROCS of each process, a `number`; 0: the default")
 	f.BoolVarP(&v4, "ipv4", "4", false, "use IPv4 (the default)")
 	f.BoolVarP(&o.V6, "ipv6", "6", false, "use IPv6")
 	f.Int64Var(&o.Window, "window", o.Window, "receive window of connections and streams in `bytes` (default as the transport has it)")

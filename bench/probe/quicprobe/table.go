@@ -42,15 +42,44 @@ func (r Report) WriteTable(w io.Writer) error {
 	if k := r.Kernel; k != nil {
 		row("kernel", "receive buffer drops %d, send errors %d, receive errors %d", k.RcvbufErrors, k.SndbufErrors, k.InErrors)
 	}
-	for _, p := range r.Processes {
-		row(p.Role, "%s", p.text())
-	}
 	row("host", "%s, %s, %d shared processors", r.Host.Kernel, r.Host.CPUModel, r.Host.CPUs)
 	if err := t.Flush(); err != nil {
 		return err
 	}
+	b.WriteString("\n" + r.processTable())
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// processTable has a line for each process.
+func (r Report) processTable() string {
+	var b strings.Builder
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "\twidth\tuser s\tsystem s\ts/GB\tswitches\tsends/datagram\treads/datagram\tgso %\tgro %\trtt us\t")
+	for _, p := range r.Processes {
+		fmt.Fprintf(t, "%s\t%d\t%.2f\t%.2f\t%s\t%d\t%.3f\t%.3f\t%.0f\t%.0f\t%s\t\n",
+			p.Role, p.Width, float64(p.UserUS)/1e6, float64(p.SystemUS)/1e6, perGB(p.CPUPerGB), p.Voluntary+p.Involuntary,
+			p.SendCallsPerDatagram, p.ReceiveCallsPerDatagram, 100*p.GSORatio, 100*p.GRORatio, p.rtt())
+	}
+	_ = t.Flush() // a strings.Builder takes everything
+	return b.String()
+}
+
+func perGB(s float64) string {
+	if s == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f", s)
+}
+
+// rtt is that of the first connection with data to send.
+func (p Process) rtt() string {
+	for _, c := range p.Connections {
+		if sendsData(p.Role, c.Peer) {
+			return fmt.Sprint(c.SmoothedRTTUS)
+		}
+	}
+	return "-"
 }
 
 func (r Report) resultRows(row func(name, format string, args ...any)) {
@@ -84,21 +113,6 @@ func (p Percentiles) text() string {
 
 func (x Traffic) text() string {
 	return fmt.Sprintf("%d datagrams of %.0f B, %.1f MB", x.Datagrams, x.BytesPerDatagram, float64(x.WireBytes)/1e6)
-}
-
-func (p Process) text() string {
-	text := fmt.Sprintf("width %d, cpu %.2f s user + %.2f s system", p.Width, float64(p.UserUS)/1e6, float64(p.SystemUS)/1e6)
-	if p.CPUPerGB > 0 {
-		text += fmt.Sprintf(" (%.2f s/GB)", p.CPUPerGB)
-	}
-	text += fmt.Sprintf(", switches %d + %d, calls a datagram %.3f out %.3f in, gso %.0f %%, gro %.0f %%",
-		p.Voluntary, p.Involuntary, p.SendCallsPerDatagram, p.ReceiveCallsPerDatagram, 100*p.GSORatio, 100*p.GRORatio)
-	for _, c := range p.Connections {
-		if sendsData(p.Role, c.Peer) {
-			return text + fmt.Sprintf(", rtt %d us", c.SmoothedRTTUS)
-		}
-	}
-	return text
 }
 
 func byErrno(m map[string]uint64) string {
