@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"container/list"
 	"context"
 	"sync"
 	"sync/atomic"
@@ -15,13 +16,12 @@ type budget struct {
 	waiting atomic.Int32
 
 	mu      sync.Mutex
-	waiters deque[*budgetWaiter]
+	waiters list.List // of *budgetWaiter, in the order they came
 }
 
 type budgetWaiter struct {
 	n       int64
 	granted chan struct{} // closed with the grant made
-	gone    bool          // gave up; guarded by budget.mu
 	done    bool          // granted; guarded by budget.mu
 }
 
@@ -58,17 +58,15 @@ func (b *budget) release(n int64) {
 
 // serve grants from the front while there is room. b.mu is held.
 func (b *budget) serve() {
-	for b.waiters.len() > 0 {
-		w := *b.waiters.at(0)
-		if !w.gone {
-			if !b.take(w.n) {
-				return
-			}
-			w.done = true
-			close(w.granted)
-			b.waiting.Add(-1)
+	for first := b.waiters.Front(); first != nil; first = b.waiters.Front() {
+		w := first.Value.(*budgetWaiter)
+		if !b.take(w.n) {
+			return
 		}
-		b.waiters.pop()
+		w.done = true
+		close(w.granted)
+		b.waiting.Add(-1)
+		b.waiters.Remove(first)
 	}
 }
 
@@ -112,7 +110,7 @@ func (b *budget) acquire(n int64, l *limits) waitOutcome {
 	w := &budgetWaiter{n: n, granted: make(chan struct{})}
 	b.mu.Lock()
 	b.waiting.Add(1)
-	b.waiters.push(w)
+	place := b.waiters.PushBack(w)
 	b.serve()
 	b.mu.Unlock()
 
@@ -136,7 +134,7 @@ func (b *budget) acquire(n int64, l *limits) waitOutcome {
 	if w.done {
 		return waitGranted // the grant came first
 	}
-	w.gone = true
+	b.waiters.Remove(place)
 	b.waiting.Add(-1)
 	b.serve() // those behind w may fit
 	return out

@@ -351,6 +351,33 @@ func TestBudgetIsFair(t *testing.T) {
 	}
 }
 
+// Those who gave up leave nothing behind, also while somebody in front of them
+// waits on: a publisher that waits for ever behind a blocked subscriber must not
+// let every timed-out publish pile up.
+func TestBudgetForgetsThoseWhoGaveUp(t *testing.T) {
+	b := budget{limit: 1}
+	if !b.tryAcquire(1) {
+		t.Fatal("no room in an empty budget")
+	}
+	first := make(chan waitOutcome, 1)
+	go func() { first <- b.acquire(1, &limits{ctx: context.Background()}) }()
+	eventually(t, "it waits", func() bool { return b.waiting.Load() == 1 })
+	cancelled, cancel := context.WithCancel(context.Background())
+	cancel()
+	for range 100 {
+		if out := b.acquire(1, &limits{ctx: cancelled}); out != waitCancelled {
+			t.Fatalf("outcome %d", out)
+		}
+	}
+	if n := b.waiters.Len(); n != 1 {
+		t.Errorf("%d in line, 1 waits", n)
+	}
+	b.release(1)
+	if out := <-first; out != waitGranted {
+		t.Errorf("outcome %d", out)
+	}
+}
+
 // A budget never lets more out than its limit, except for one oversized user
 // alone, and forgets nobody who waits.
 func TestBudgetUnderContention(t *testing.T) {
@@ -379,7 +406,7 @@ func TestBudgetUnderContention(t *testing.T) {
 		})
 	}
 	users.Wait()
-	if b.used.Load() != 0 || b.waiting.Load() != 0 || b.waiters.len() != 0 {
-		t.Fatalf("left over: %d used, %d waiting, %d in line", b.used.Load(), b.waiting.Load(), b.waiters.len())
+	if b.used.Load() != 0 || b.waiting.Load() != 0 || b.waiters.Len() != 0 {
+		t.Fatalf("left over: %d used, %d waiting, %d in line", b.used.Load(), b.waiting.Load(), b.waiters.Len())
 	}
 }
