@@ -40,10 +40,11 @@ func noError(f platform.Feature) error {
 }
 
 func newSystem(_ *net.UDPConn, raw syscall.RawConn, v6 bool, caps Capabilities) system {
+	narrow := runtime.GOMAXPROCS(0) == 1
 	return system{
-		newSender: func() sender { return newLinuxSender(raw, v6, caps.SendMMsg.Active) },
+		newSender: func() sender { return newLinuxSender(raw, v6, caps.SendMMsg.Active, narrow) },
 		newReceiver: func(slots []incoming) receiver {
-			return newLinuxReceiver(raw, slots, caps.RecvMMsg.Active)
+			return newLinuxReceiver(raw, slots, caps.RecvMMsg.Active, narrow)
 		},
 	}
 }
@@ -51,10 +52,11 @@ func newSystem(_ *net.UDPConn, raw syscall.RawConn, v6 bool, caps Capabilities) 
 // linuxSender sends with sendmmsg, or sendmsg for a single message and where
 // the other is switched off.
 type linuxSender struct {
-	raw   syscall.RawConn
-	v6    bool
-	multi bool
-	zones zones
+	raw    syscall.RawConn
+	v6     bool
+	multi  bool
+	narrow bool // see isBulk
+	zones  zones
 
 	hdrs    [maxMessages]mmsghdr
 	names   [maxMessages]unix.RawSockaddrInet6
@@ -72,9 +74,9 @@ type linuxSender struct {
 	tryWait  func(fd uintptr) bool
 }
 
-func newLinuxSender(raw syscall.RawConn, v6, multi bool) *linuxSender {
+func newLinuxSender(raw syscall.RawConn, v6, multi, narrow bool) *linuxSender {
 	s := &linuxSender{
-		raw: raw, v6: v6, multi: multi,
+		raw: raw, v6: v6, multi: multi, narrow: narrow,
 		iovs:    make([]unix.Iovec, 0, window),
 		control: make([]byte, 0, maxMessages*64),
 	}
@@ -90,7 +92,7 @@ func (s *linuxSender) send(ms []outgoing) (accepted, calls, waits int, err error
 	ms = ms[:min(len(ms), maxMessages)]
 	s.prepare(ms)
 	s.from, s.to, s.calls, s.waits = 0, len(ms), 0, 0
-	s.bulk = isBulk(ms[0].bytes * len(ms))
+	s.bulk = isBulk(s.narrow, ms[0].bytes*len(ms))
 	for s.from < s.to && err == nil {
 		err = s.transmit()
 	}
@@ -200,12 +202,13 @@ func (s *linuxSender) release(n int) {
 
 // linuxReceiver receives with recvmmsg, or recvmsg where that is switched off.
 type linuxReceiver struct {
-	raw   syscall.RawConn
-	multi bool
-	slots []incoming
-	hdrs  []mmsghdr
-	names []unix.RawSockaddrInet6
-	iovs  []unix.Iovec
+	raw    syscall.RawConn
+	multi  bool
+	narrow bool // see isBulk
+	slots  []incoming
+	hdrs   []mmsghdr
+	names  []unix.RawSockaddrInet6
+	iovs   []unix.Iovec
 
 	calls, empty int
 	got          int
@@ -214,9 +217,9 @@ type linuxReceiver struct {
 	try          func(fd uintptr) bool
 }
 
-func newLinuxReceiver(raw syscall.RawConn, slots []incoming, multi bool) *linuxReceiver {
+func newLinuxReceiver(raw syscall.RawConn, slots []incoming, multi, narrow bool) *linuxReceiver {
 	r := &linuxReceiver{
-		raw: raw, multi: multi && len(slots) > 1, slots: slots,
+		raw: raw, multi: multi && len(slots) > 1, narrow: narrow, slots: slots,
 		hdrs:  make([]mmsghdr, len(slots)),
 		names: make([]unix.RawSockaddrInet6, len(slots)),
 		iovs:  make([]unix.Iovec, len(slots)),
@@ -258,7 +261,7 @@ func (r *linuxReceiver) receive() (n, calls, empty int, err error) {
 	for i := range r.got {
 		bytes += r.deliver(i)
 	}
-	r.bulk = isBulk(bytes)
+	r.bulk = isBulk(r.narrow, bytes)
 	r.reset(r.got)
 	return r.got, r.calls, r.empty, nil
 }

@@ -401,11 +401,28 @@ func TestZones(t *testing.T) {
 	}
 }
 
+// The width of the runtime that counts is the one at the time the socket is
+// opened: a program may set it after this package was initialised.
+func TestWidthIsThatOfTheRunningProgram(t *testing.T) {
+	before := runtime.GOMAXPROCS(0)
+	defer runtime.GOMAXPROCS(before)
+	for _, procs := range []int{1, 2} {
+		runtime.GOMAXPROCS(procs)
+		c := open(t, "udp4", "127.0.0.1:0", Config{})
+		op := c.begin()
+		defer op.end()
+		small := isBulk(op.calls.(*linuxSender).narrow, 1)
+		if got := isBulk(c.reader.calls.(*linuxReceiver).narrow, 1); small != (procs == 1) || got != small {
+			t.Errorf("GOMAXPROCS %d: small sends in bulk %v, receives %v", procs, small, got)
+		}
+	}
+}
+
 // The addresses of neighbours in memory share an I/O vector, others do not.
 func TestGather(t *testing.T) {
 	b := make([]byte, 100)
 	other := make([]byte, 50)
-	s := newLinuxSender(nil, false, true)
+	s := newLinuxSender(nil, false, true, false)
 	s.gather([][]byte{b[:10], b[10:30], b[40:50], b[50:60], other, b[60:]})
 	var lens []int
 	for _, v := range s.iovs {

@@ -1,7 +1,6 @@
 package udp
 
 import (
-	"runtime"
 	"syscall"
 	"unsafe"
 )
@@ -10,13 +9,11 @@ import (
 // two.
 const bulkBytes = 8 << 10
 
-// narrow: the program started with one P, so that giving it away during a call
-// lets nobody else in who could not wait a few microseconds.
-var narrow = runtime.GOMAXPROCS(0) == 1
-
 // isBulk reports whether a call for so many bytes is made without telling the
-// scheduler.
-func isBulk(bytes int) bool { return narrow || bytes >= bulkBytes }
+// scheduler. narrow says that the program had one P when the socket was opened,
+// so that giving it away during a call lets nobody else in who could not wait a
+// few microseconds.
+func isBulk(narrow bool, bytes int) bool { return narrow || bytes >= bulkBytes }
 
 // call makes a system call that does not wait.
 //
