@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"felix/internal/testkit"
+	"felix/udp"
 )
 
 // patience bounds waits that end early when all is well; the machine may be slow.
@@ -53,6 +54,15 @@ func testContext(t testing.TB) context.Context {
 	return ctx
 }
 
+// envSocket is the socket that the environment asks for, so that the suite can also run with an offload switched off.
+func envSocket(t testing.TB) (c udp.Config) {
+	t.Helper()
+	if err := c.ApplyEnv(os.LookupEnv); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
 // listen starts a listener on loopback that is closed with the test.
 func listen(t testing.TB, change func(*Config)) *Listener {
 	t.Helper()
@@ -61,7 +71,7 @@ func listen(t testing.TB, change func(*Config)) *Listener {
 
 func listenOn(t testing.TB, addr string, change func(*Config)) *Listener {
 	t.Helper()
-	c := Config{TLS: ServerTLS(testIdentity), StatelessResetKey: testIdentity.ResetKey()}
+	c := Config{TLS: ServerTLS(testIdentity), StatelessResetKey: testIdentity.ResetKey(), Socket: envSocket(t)}
 	if change != nil {
 		change(&c)
 	}
@@ -80,7 +90,7 @@ func listenOn(t testing.TB, addr string, change func(*Config)) *Listener {
 // dialer makes a dialer that trusts the test identity and is closed with the test.
 func dialer(t testing.TB, change func(*Config)) *Dialer {
 	t.Helper()
-	c := Config{TLS: clientTLS(t, ClientTLSOptions{RootCAs: testIdentity.Pool()})}
+	c := Config{TLS: clientTLS(t, ClientTLSOptions{RootCAs: testIdentity.Pool()}), Socket: envSocket(t)}
 	if change != nil {
 		change(&c)
 	}
