@@ -77,11 +77,14 @@ func TestDrainOfIdleConnections(t *testing.T) {
 func TestDrainUnderLoad(t *testing.T) {
 	for _, commit := range []bool{false, true} {
 		t.Run("commit="+strconv.FormatBool(commit), func(t *testing.T) {
-			e := newEnv(t, func(cfg *Config, _ *broker.Options) {
+			// The publishers are held to the subscriber's pace, so that little is on
+			// its way when the connections close.
+			e := newEnv(t, func(cfg *Config, o *broker.Options) {
 				cfg.AckOnCommit, cfg.DrainIdle = commit, patience
-				cfg.DrainGrace, cfg.CloseLinger = 300*time.Millisecond, 500*time.Millisecond
+				cfg.DrainGrace, cfg.CloseLinger = time.Second, time.Second
+				o.SubPolicy, o.SubQueueBytes, o.CommitWait = broker.PolicyBlock, 64<<10, patience
 			})
-			sub := e.dial()
+			sub := e.dial(func(l *memLink) { l.streamWindow = 32 << 10 })
 			ev, _ := sub.subscribe(wire.Subscribe{})
 			got := make(map[string]bool)
 			var reading sync.WaitGroup

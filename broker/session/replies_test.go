@@ -343,10 +343,11 @@ func TestCommitAcks(t *testing.T) {
 			big := strings.Repeat("x", 600<<10)
 			s := c.control()
 			s.publish(id(1), big) // fills the event stream's window
-			s.publish(id(2), big) // fits the queue
-			s.publish(id(3), big) // overfills it: blocked
 			s.acked(1, "")
+			synctest.Wait()
+			s.publish(id(2), big) // fits the queue
 			s.acked(2, "")
+			s.publish(id(3), big) // overfills it: blocked
 			start := time.Now()
 			s.bytes(batchFrame(t, wire.PublishHeader{
 				TenantID: testTenant, Namespace: testNS, Stream: "other", Acked: true, RequestID: 4, Ack: wire.AckPerBatch,
@@ -383,15 +384,11 @@ func TestAcksDoNotWaitBehindAPublish(t *testing.T) {
 			ev, _ := c.subscribe(wire.Subscribe{})
 			s := c.control()
 			big := strings.Repeat("x", 600<<10)
-			var frames []byte
 			for i := range uint64(3) {
-				frames = append(frames, publishFrame(t, &i, big)...)
+				s.publish(&i, big)
+				s.acked(i, "")
+				synctest.Wait()
 			}
-			s.bytes(frames)
-			s.acked(0, "")
-			s.acked(1, "")
-			s.acked(2, "")
-			synctest.Wait()
 			// The stream is stalled by its subscriber now. These fit the queue of
 			// one publish, and then not.
 			start := time.Now()
