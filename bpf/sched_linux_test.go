@@ -115,7 +115,7 @@ func TestCPUTimeAgreesWithSchedstat(t *testing.T) {
 	defer runtime.GOMAXPROCS(old)
 	p := open(t, Options{Mode: ModeSched})
 
-	before, first := readProcTimes(t), snapshot(t, p)
+	first, before := snapshot(t, p), readProcTimes(t)
 	burn := func() {
 		for until := time.Now().Add(400 * time.Millisecond); time.Now().Before(until); {
 		}
@@ -165,7 +165,7 @@ func TestWakeupsAgreeWithSwitches(t *testing.T) {
 	r1, w1 := blocking(t)
 	r2, w2 := blocking(t)
 	p := open(t, Options{Mode: ModeSched})
-	before, first := readProcTimes(t), snapshot(t, p)
+	first, before := snapshot(t, p), readProcTimes(t)
 
 	var once sync.Mutex
 	ends := [][2]int{{r1, w2}, {r2, w1}}

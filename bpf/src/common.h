@@ -29,9 +29,9 @@ struct histogram {
 };
 
 /* log2_floor(0) is 0. */
-static __always_inline __u32 log2_floor(__u64 v)
+static __always_inline __u64 log2_floor(__u64 v)
 {
-	__u32 shift, r;
+	__u64 shift, r;
 
 	r = (v > 0xFFFFFFFF) << 5;
 	v >>= r;
@@ -50,22 +50,27 @@ static __always_inline __u32 log2_floor(__u64 v)
 	return r | (v >> 1);
 }
 
-/* The slot of v in an array of n slots. */
-static __always_inline __u32 slot_of(__u64 v, __u32 n)
+/*
+ * Counts v in an array of n slots. Kernels before 6.3 follow bounds through
+ * 64-bit comparisons only; the barrier keeps the compiler from dropping the
+ * one that they need.
+ */
+static __always_inline void count_slot(__u64 *slots, __u64 n, __u64 v)
 {
-	__u32 slot = log2_floor(v);
+	__u64 slot = log2_floor(v);
 
-	return slot < n ? slot : n - 1;
+	if (slot >= n)
+		slot = n - 1;
+	barrier_var(slot);
+	if (slot < n)
+		count(&slots[slot], 1);
 }
 
 static __always_inline void record(struct histogram *h, __u64 ns)
 {
-	__u32 slot = slot_of(ns, HISTOGRAM_SLOTS);
-
 	count(&h->count, 1);
 	count(&h->sum_ns, ns);
-	if (slot < HISTOGRAM_SLOTS) /* the verifier wants to see it */
-		count(&h->slots[slot], 1);
+	count_slot(h->slots, HISTOGRAM_SLOTS, ns);
 }
 
 #endif

@@ -27,7 +27,7 @@ SEC("tp_btf/skb_copy_datagram_iovec")
 int BPF_PROG(felix_gro_copy, struct sk_buff *skb, int length)
 {
 	struct skb_shared_info *info;
-	__u32 zero = 0, size, segments, slot;
+	__u32 zero = 0, size, segments;
 	struct gro *g;
 
 	if (!own() || length <= 0)
@@ -43,9 +43,7 @@ int BPF_PROG(felix_gro_copy, struct sk_buff *skb, int length)
 	count(&g->merged, 1);
 	count(&g->segments, segments);
 	count(&g->bytes, (__u32)length);
-	slot = slot_of(segments, SEGMENT_SLOTS);
-	if (slot < SEGMENT_SLOTS)
-		count(&g->sizes[slot], 1);
+	count_slot(g->sizes, SEGMENT_SLOTS, segments);
 	return 0;
 }
 

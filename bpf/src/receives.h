@@ -49,7 +49,7 @@ static __always_inline void count_receives(struct receives *r, __u32 n, __u64 by
  */
 static __always_inline void end_batch(struct receives *r)
 {
-	__u32 n = r->batch, slot;
+	__u32 n = r->batch;
 
 	if (!n) {
 		count(&r->empty, 1);
@@ -58,9 +58,7 @@ static __always_inline void end_batch(struct receives *r)
 	/* What another thread reads meanwhile belongs to the next batch. */
 	__sync_fetch_and_add(&r->batch, -n);
 	count(&r->wakeups, 1);
-	slot = slot_of(n, BATCH_SLOTS);
-	if (slot < BATCH_SLOTS)
-		count(&r->batches[slot], 1);
+	count_slot(r->batches, BATCH_SLOTS, n);
 }
 
 /* Linux 6.3. ret is a length or a negative errno. */
