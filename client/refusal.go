@@ -17,6 +17,9 @@ var refusals = []struct {
 	code  Code
 	retry RetryClass
 }{
+	// These two quote names, which may hold any of the words below.
+	{"stream not found:", CodeNotFound, RetryAfter},
+	{"cache scope not found:", CodeNotFound, RetryAfter},
 	{"auth failed", CodeUnauthenticated, RetryFatal},
 	{"auth required", CodeUnauthenticated, RetryFatal},
 	{"unauthorized", CodeUnauthenticated, RetryFatal},
