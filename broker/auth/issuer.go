@@ -69,6 +69,9 @@ type Inspection struct {
 // Inspect decodes a token without checking its signature or its claims. Use it
 // to show a token to its owner, never to decide anything.
 func Inspect(token string) (Inspection, error) {
+	if err := checkForm(token); err != nil {
+		return Inspection{}, fmt.Errorf("inspect token: %w", err)
+	}
 	var c tokenClaims
 	t, _, err := newParser().ParseUnverified(token, &c)
 	if err != nil {

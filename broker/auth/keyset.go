@@ -76,7 +76,7 @@ func (k jwk) ours() bool {
 
 // public decodes the public part.
 func (k jwk) public() (PublicKey, error) {
-	x, err := base64.RawURLEncoding.Strict().DecodeString(k.X)
+	x, err := decodeBase64(k.X)
 	if err != nil || len(x) != ed25519.PublicKeySize {
 		return PublicKey{}, fmt.Errorf("key %q: x is not %d bytes of unpadded base64url: %w",
 			k.KID, ed25519.PublicKeySize, ErrBadKey)

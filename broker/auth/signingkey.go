@@ -51,7 +51,7 @@ func ParseSigningKey(b []byte) (SigningKey, error) {
 	if !in.ours() {
 		return SigningKey{}, fmt.Errorf("parse signing key: not an Ed25519 signature key: %w", ErrBadKey)
 	}
-	seed, err := base64.RawURLEncoding.Strict().DecodeString(in.D)
+	seed, err := decodeBase64(in.D)
 	if err != nil {
 		return SigningKey{}, fmt.Errorf("parse signing key: d is not unpadded base64url: %w", ErrBadKey)
 	}

@@ -48,6 +48,9 @@ func (v *Verifier) SetKeys(keys *KeySet) { v.keys.Store(keys) }
 // Permissions with an action this version does not know are passed over, since
 // newer control planes hand out some; a malformed one fails the whole token.
 func (v *Verifier) Authenticate(tenant, token string) (*Grants, error) {
+	if err := checkForm(token); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrAuthFailed, err)
+	}
 	var c tokenClaims
 	if _, err := v.parser.ParseWithClaims(token, &c, v.candidates); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrAuthFailed, err)
