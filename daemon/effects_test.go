@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"fmt"
 	"log/slog"
 	"math/big"
 	"net/http"
@@ -22,6 +23,7 @@ import (
 	"felix/broker/auth"
 	"felix/client"
 	"felix/internal/testkit"
+	"felix/transport"
 )
 
 // built is everything that Config turns into before anything is started.
@@ -356,4 +358,18 @@ func writeCertificate(t *testing.T, name string) (certFile, keyFile string) {
 		}
 	}
 	return certFile, keyFile
+}
+
+// What a window of 0 stands for is said in the settings and decided in the
+// transport.
+func TestDocumentedWindows(t *testing.T) {
+	stream, conn := transport.ListenerWindows()
+	for key, bytes := range map[string]uint64{
+		"stream_initial_window": stream.Initial, "cache_stream_recv_window": stream.Max,
+		"conn_initial_window": conn.Initial, "cache_conn_recv_window": conn.Max,
+	} {
+		if doc, want := settingDocs[key].Doc, fmt.Sprintf("0: %d MiB.", bytes>>20); !strings.HasSuffix(doc, want) {
+			t.Errorf("%s: the description does not end with %q: %s", key, want, doc)
+		}
+	}
 }

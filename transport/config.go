@@ -70,7 +70,7 @@ type Config struct {
 	// (CONNECTION_REFUSED). Default 1024; negative: no bound.
 	MaxHandshakes int
 	// RetryAbove is the number of handshakes in progress from which on a client must prove its address first, at the
-	// cost of one more round trip (RFC 9000, 8.1.2). Default 256; 1 or less, but not 0: always.
+	// cost of one more round trip (RFC 9000, 8.1.2). Default 256; negative: always.
 	RetryAbove int
 
 	// Logger receives failed handshakes (with a rate limit) and paths given up. Nil: nothing is logged.
