@@ -111,8 +111,8 @@ func (c *Child) Tell(v any) error {
 }
 
 // Hear waits for the next object. When the child has ended instead, it returns
-// how: io.EOF if that was without an error. A child that talks nonsense is
-// killed.
+// how; the error wraps io.EOF if that was without one. A child that talks
+// nonsense is killed.
 func (c *Child) Hear(into any) error {
 	err := c.out.Decode(into)
 	if err == nil {
@@ -124,7 +124,7 @@ func (c *Child) Hear(into any) error {
 			return end
 		}
 		if !cut {
-			return io.EOF
+			return fmt.Errorf("the %s process ended without a result: %w", c.name, io.EOF)
 		}
 	}
 	c.Kill()

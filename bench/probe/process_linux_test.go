@@ -38,8 +38,8 @@ func TestChildTalks(t *testing.T) {
 	if got.Name != "receiver" || got.Flag != "--spec" || got.Spec.N != 7 || got.Line != "hello" {
 		t.Errorf("heard %+v", got)
 	}
-	if err := c.Hear(&got); err != io.EOF {
-		t.Errorf("after the end: %v, want io.EOF alone", err)
+	if err := c.Hear(&got); !errors.Is(err, io.EOF) || !strings.Contains(err.Error(), "the receiver process ended without a result") {
+		t.Errorf("after the end: %v", err)
 	}
 	if err := c.Wait(); err != nil {
 		t.Errorf("wait: %v", err)

@@ -189,7 +189,7 @@ func TestSingleFrames(t *testing.T) {
 		}
 		f.dropOne()
 	}
-	if _, err := f.one(); err != io.EOF {
+	if _, err := f.one(); !errors.Is(err, io.EOF) {
 		t.Errorf("at the end: %v", err)
 	}
 }

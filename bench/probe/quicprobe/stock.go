@@ -28,11 +28,16 @@ func chooseProgram(stock, tuned bool, l probe.Launcher) (probe.Launcher, []strin
 		}
 	}
 	file := filepath.Join(filepath.Dir(self), stockProgram)
-	if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() {
+	if !isFile(file) {
 		return l, []string{fmt.Sprintf("%s is not next to this program: this is the tuned engine with stock settings, not the stock engine", stockProgram)}, nil
 	}
 	l.Program = file
 	return l, nil, nil
+}
+
+func isFile(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.Mode().IsRegular()
 }
 
 // sameBuild refuses processes of another version than this one: what they do may

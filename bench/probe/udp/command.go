@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
+	"felix/bench/probe"
 	"felix/udp"
 )
 
@@ -38,8 +38,8 @@ func Command() *cobra.Command {
 			if err := fromEnvironment(cmd, &o); err != nil {
 				return err
 			}
-			l := Launcher{Args: strings.Fields(cmd.CommandPath())[1:]}
-			r, err := Run(cmd.Context(), o, l, terminal(cmd.ErrOrStderr()))
+			l := probe.Launcher{Args: strings.Fields(cmd.CommandPath())[1:]}
+			r, err := Run(cmd.Context(), o, l, probe.Terminal(cmd.ErrOrStderr()))
 			if r.Settings == (Settings{}) { // refused or failed before there was anything to report
 				return err
 			}
@@ -52,9 +52,9 @@ func Command() *cobra.Command {
 	f := cmd.Flags()
 	f.IntVar(&o.Segment, "segment", o.Segment, "payload of a datagram in `bytes`")
 	f.IntVar(&o.Aggregate, "aggregate", o.Aggregate, "payload of a write in `bytes` (default as much as one segmented send takes)")
-	f.Var((*switchFlag)(&o.GSO), "gso", "segmented sends: on, off or auto")
-	f.Var((*switchFlag)(&o.GRO), "gro", "coalesced receives: on, off or auto")
-	f.Var((*switchFlag)(&o.MMsg), "mmsg", "several messages a system call, each way: on, off or auto")
+	f.Var((*probe.SwitchFlag)(&o.GSO), "gso", "segmented sends: on, off or auto")
+	f.Var((*probe.SwitchFlag)(&o.GRO), "gro", "coalesced receives: on, off or auto")
+	f.Var((*probe.SwitchFlag)(&o.MMsg), "mmsg", "several messages a system call, each way: on, off or auto")
 	f.BoolVarP(&v4, "ipv4", "4", false, "use IPv4 (the default)")
 	f.BoolVarP(&o.V6, "ipv6", "6", false, "use IPv6")
 	f.DurationVar(&o.Duration, "duration", o.Duration, "how long to send")
@@ -66,15 +66,6 @@ func Command() *cobra.Command {
 	cmd.AddCommand(sendCommand(), receiveCommand())
 	return cmd
 }
-
-// switchFlag makes a [udp.Switch] a flag.
-type switchFlag udp.Switch
-
-func (s *switchFlag) String() string { return udp.Switch(*s).String() }
-
-func (s *switchFlag) Set(text string) error { return (*udp.Switch)(s).UnmarshalText([]byte(text)) }
-
-func (s *switchFlag) Type() string { return "switch" }
 
 // fromEnvironment applies FELIX_UDP_GSO and FELIX_UDP_GRO where no flag was
 // given, and switches batches off if either direction's variable does.
@@ -96,21 +87,11 @@ func fromEnvironment(cmd *cobra.Command, o *Options) error {
 	return nil
 }
 
-// terminal returns w if it is one, else nil.
-func terminal(w io.Writer) io.Writer {
-	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		return f
-	}
-	return nil
-}
-
 func write(w io.Writer, r Report, asJSON bool) error {
-	if !asJSON {
-		return r.WriteTable(w)
+	if asJSON {
+		return probe.WriteJSON(w, r)
 	}
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(r)
+	return r.WriteTable(w)
 }
 
 func sendCommand() *cobra.Command {

@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"go.uber.org/goleak"
+
+	"felix/bench/probe"
 )
 
 // TestMain is the program itself when started with the command path, so that
@@ -29,11 +31,11 @@ func TestMain(m *testing.M) {
 // program mounts the command as the real one does.
 func program() *cobra.Command {
 	root := &cobra.Command{Use: "felix", SilenceErrors: true, SilenceUsage: true}
-	probe := &cobra.Command{Use: "probe"}
-	probe.AddCommand(Command())
-	root.AddCommand(probe)
+	parent := &cobra.Command{Use: "probe"}
+	parent.AddCommand(Command())
+	root.AddCommand(parent)
 	return root
 }
 
 // self starts the test binary's own processes.
-func self() Launcher { return Launcher{Args: []string{"probe", "udp"}} }
+func self() probe.Launcher { return probe.Launcher{Args: []string{"probe", "udp"}} }

@@ -50,7 +50,7 @@ func TestMeaninglessRunsAreRefused(t *testing.T) {
 			t.Errorf("%s: %v, want an invalid measurement that says %q", c.name, err, c.says)
 		}
 		// Run must refuse before it starts anything.
-		if _, err := Run(t.Context(), o, Launcher{Program: "/nonexistent"}, nil); !errors.As(err, &bad) {
+		if _, err := Run(t.Context(), o, probe.Launcher{Program: "/nonexistent"}, nil); !errors.As(err, &bad) {
 			t.Errorf("%s: Run gave %v", c.name, err)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"felix/bench/probe"
 	"felix/platform"
 	"felix/udp"
 )
@@ -58,11 +59,11 @@ type Report struct {
 	WindowWaits  uint64 `json:"window_waits"`
 	WindowStalls uint64 `json:"window_stalls"`
 
-	Sender   Process `json:"sender"`
-	Receiver Process `json:"receiver"`
-	Kernel   Kernel  `json:"kernel"`
-	Link     Link    `json:"link"`
-	Host     Host    `json:"host"`
+	Sender   Process    `json:"sender"`
+	Receiver Process    `json:"receiver"`
+	Kernel   Kernel     `json:"kernel"`
+	Link     Link       `json:"link"`
+	Host     probe.Host `json:"host"`
 }
 
 // Settings are the options in force.
@@ -106,15 +107,6 @@ type Link struct {
 	Offloads  map[string]string `json:"offloads"`
 }
 
-// Host is where it was measured. Both processes and the rest of the host share
-// its processors.
-type Host struct {
-	Kernel     string  `json:"kernel"`
-	CPUModel   string  `json:"cpu_model"`
-	CPUs       int     `json:"shared_cpus"`
-	QuotaCores float64 `json:"quota_cores"`
-}
-
 func newReport(o Options, s senderResult, r receiverResult, before, after counters) Report {
 	x := Report{
 		Settings:  settingsOf(o, r),
@@ -126,7 +118,7 @@ func newReport(o Options, s senderResult, r receiverResult, before, after counte
 		ReceiveEngine:  receiveEngine(r.Capabilities),
 		WindowWaits:    s.Waits, WindowStalls: s.Stalls,
 		Sender: processOf(s.side), Receiver: processOf(r.side),
-		Kernel: kernelOf(o, before, after), Link: linkOf(), Host: hostOf(),
+		Kernel: kernelOf(o, before, after), Link: linkOf(), Host: probe.ThisHost(),
 	}
 	if r.Elapsed > 0 {
 		x.MBPerS = float64(r.Timed) * float64(o.Segment) / 1e6 / r.Elapsed.Seconds()

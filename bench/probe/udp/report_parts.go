@@ -79,14 +79,6 @@ func linkOf() Link {
 	return l
 }
 
-func hostOf() Host {
-	cpus := platform.CPUs()
-	return Host{
-		Kernel: platform.Kernel().String(), CPUModel: cpus.Model,
-		CPUs: cpus.Usable(), QuotaCores: cpus.QuotaCores,
-	}
-}
-
 func sendEngine(c udp.Capabilities) string {
 	name := "sendmsg"
 	if c.SendMMsg.Active {

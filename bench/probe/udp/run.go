@@ -16,7 +16,7 @@ import (
 // to be a measurement, gives a [*probe.InvalidMeasurement]; in the second case
 // the report is filled in besides. When ctx ends both processes are killed.
 // bar, if not nil, gets a progress bar.
-func Run(ctx context.Context, o Options, l Launcher, bar io.Writer) (Report, error) {
+func Run(ctx context.Context, o Options, l probe.Launcher, bar io.Writer) (Report, error) {
 	if err := o.validate(); err != nil {
 		return Report{}, err
 	}
@@ -24,6 +24,9 @@ func Run(ctx context.Context, o Options, l Launcher, bar io.Writer) (Report, err
 	defer cancel()
 	before := countersNow()
 	s, r, err := measure(ctx, o, l, bar)
+	if err != nil && ctx.Err() != nil { // which killed the processes
+		return Report{}, context.Cause(ctx)
+	}
 	if err != nil {
 		return Report{}, err
 	}
@@ -32,7 +35,7 @@ func Run(ctx context.Context, o Options, l Launcher, bar io.Writer) (Report, err
 }
 
 // measure runs both processes.
-func measure(ctx context.Context, o Options, l Launcher, bar io.Writer) (s senderResult, r receiverResult, err error) {
+func measure(ctx context.Context, o Options, l probe.Launcher, bar io.Writer) (s senderResult, r receiverResult, err error) {
 	creditR, creditW, err := os.Pipe()
 	if err != nil {
 		return s, r, fmt.Errorf("flow control: %w", err)
@@ -41,45 +44,46 @@ func measure(ctx context.Context, o Options, l Launcher, bar io.Writer) (s sende
 	defer closeQuietly(creditW)
 	run := runNumber()
 
-	receiver, err := l.start(ctx, receiveName, receiverSpec{Options: o, Run: run}, creditW)
+	receiver, err := l.Start(ctx, receiveName, receiverSpec{Options: o, Run: run}, inherit(creditW))
 	if err != nil {
 		return s, r, err
 	}
-	defer receiver.kill()
+	defer receiver.Kill()
 	closeQuietly(creditW) // the child has its own; the sender must see the end when that one is gone
 	var ready receiverReady
-	if err := receiver.hear(&ready); err != nil {
+	if err := receiver.Hear(&ready); err != nil {
 		return s, r, err
 	}
-	sender, err := l.start(ctx, sendName, senderSpec{Options: o, Run: run, To: ready.Addr, Window: o.window(ready.Granted)}, creditR)
+	sender, err := l.Start(ctx, sendName, senderSpec{Options: o, Run: run, To: ready.Addr, Window: o.window(ready.Granted)}, inherit(creditR))
 	if err != nil {
 		return s, r, err
 	}
-	defer sender.kill()
+	defer sender.Kill()
 	stop := showProgress(bar, o)
-	err = sender.hear(&s)
+	err = sender.Hear(&s)
 	stop()
 	if err != nil {
 		return s, r, err
 	}
-	if err := sender.finish(); err != nil {
+	if err := sender.Wait(); err != nil {
 		return s, r, err
 	}
 	sent := s.Stats[sentDatagrams]
 	if sent == 0 {
 		return s, r, probe.Invalid("no datagram was sent")
 	}
-	if _, err := fmt.Fprintln(receiver.in, sent); err != nil {
-		return s, r, receiver.explain(err)
-	}
-	if err := receiver.hear(&r); err != nil {
+	_ = receiver.Tell(sent) // fails if the receiver has ended, and Hear says how
+	if err := receiver.Hear(&r); err != nil {
 		return s, r, err
 	}
-	return s, r, receiver.finish()
+	return s, r, receiver.Wait()
 }
 
 // closeQuietly closes a socket or a pipe whose work is done.
 func closeQuietly(c io.Closer) { _ = c.Close() }
+
+// inherit passes a pipe on to a child.
+func inherit(pipe *os.File) probe.ChildOptions { return probe.ChildOptions{Files: []*os.File{pipe}} }
 
 // runNumber tells this run's datagrams from anything else that arrives.
 func runNumber() uint64 {
