@@ -20,6 +20,10 @@ import (
 // patience bounds waits that end early when all is well; the machine may be slow.
 const patience = 20 * time.Second
 
+// prompt is the most that something may take which does not wait for a timeout: the least of those is the handshake's,
+// DefaultHandshakeTimeout.
+const prompt = DefaultHandshakeTimeout / 2
+
 var (
 	testIdentity *Identity
 	testDir      string // of the identity
