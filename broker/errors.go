@@ -91,7 +91,7 @@ func (e *CursorError) Error() string {
 type InvalidNameError struct{ What, Reason string }
 
 func (e *InvalidNameError) Error() string {
-	return fmt.Sprintf("broker: invalid %s: %s", e.What, e.Reason)
+	return fmt.Sprintf("invalid %s: %s", e.What, e.Reason)
 }
 
 // LimitError: no further object of that kind can be created.
@@ -101,14 +101,14 @@ type LimitError struct {
 }
 
 func (e *LimitError) Error() string {
-	return fmt.Sprintf("broker: too many %s: at most %d", e.What, e.Limit)
+	return fmt.Sprintf("too many %s: at most %d", e.What, e.Limit)
 }
 
 // InvalidFrameError: a publication's frame is not a shared event frame, or does
 // not hold what its Count and Bytes say.
 type InvalidFrameError struct{ Reason string }
 
-func (e *InvalidFrameError) Error() string { return "broker: invalid publication: " + e.Reason }
+func (e *InvalidFrameError) Error() string { return "invalid publication: " + e.Reason }
 
 // CacheFullError: a value would take the caches over Options.CacheMaxBytes, and
 // nothing that has expired is left to make room.

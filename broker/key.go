@@ -9,7 +9,7 @@ import (
 const maxNameBytes = 65535
 
 // Key names a stream or a cache. All three parts are non-empty UTF-8 of at most
-// 65535 bytes.
+// Options.MaxNameBytes.
 type Key struct {
 	Tenant    string
 	Namespace string
@@ -19,22 +19,23 @@ type Key struct {
 // String returns the key in the form tenant/namespace/name.
 func (k Key) String() string { return k.Tenant + "/" + k.Namespace + "/" + k.Name }
 
-func (k Key) validate() error {
-	if err := validateName("tenant", k.Tenant); err != nil {
+func (b *Broker) validateKey(k Key) error {
+	if err := b.validateName("tenant", k.Tenant); err != nil {
 		return err
 	}
-	if err := validateName("namespace", k.Namespace); err != nil {
+	if err := b.validateName("namespace", k.Namespace); err != nil {
 		return err
 	}
-	return validateName("name", k.Name)
+	return b.validateName("name", k.Name)
 }
 
-func validateName(what, name string) error {
+func (b *Broker) validateName(what, name string) error {
+	limit := min(b.opts.MaxNameBytes, maxNameBytes)
 	switch {
 	case name == "":
 		return &InvalidNameError{What: what, Reason: "empty"}
-	case len(name) > maxNameBytes:
-		return &InvalidNameError{What: what, Reason: fmt.Sprintf("%d bytes, at most %d", len(name), maxNameBytes)}
+	case len(name) > limit:
+		return &InvalidNameError{What: what, Reason: fmt.Sprintf("%d bytes, at most %d (max_name_bytes)", len(name), limit)}
 	case !utf8.ValidString(name):
 		return &InvalidNameError{What: what, Reason: "not UTF-8"}
 	}

@@ -55,6 +55,9 @@ type Options struct {
 	// MaxStreams and MaxCaches bound how many can exist.
 	MaxStreams int
 	MaxCaches  int
+	// MaxNameBytes bounds each part of a Key that is created. The wire can carry
+	// 65535 bytes, and no more is ever taken.
+	MaxNameBytes int
 	// CacheMaxBytes bounds keys, values and the fixed cost of the entries of all
 	// caches together.
 	CacheMaxBytes int64
@@ -81,6 +84,7 @@ func DefaultOptions() Options {
 		EventBatchMaxBytes:      1 << 20,
 		MaxStreams:              65536,
 		MaxCaches:               65536,
+		MaxNameBytes:            1024,
 		CacheMaxBytes:           1 << 30,
 	}
 }
@@ -98,6 +102,7 @@ func (o Options) withDefaults() Options {
 	orInt(&o.EventBatchMaxBytes, d.EventBatchMaxBytes)
 	orInt(&o.MaxStreams, d.MaxStreams)
 	orInt(&o.MaxCaches, d.MaxCaches)
+	orInt(&o.MaxNameBytes, d.MaxNameBytes)
 	orInt(&o.CacheMaxBytes, d.CacheMaxBytes)
 	orInt(&o.RingBytes, d.RingBytes)
 	if o.RingEntries == 0 {

@@ -11,7 +11,7 @@ type namespace struct {
 
 // CreateTenant registers a tenant. One that exists is left as it is.
 func (b *Broker) CreateTenant(name string) error {
-	if err := validateName("tenant", name); err != nil {
+	if err := b.validateName("tenant", name); err != nil {
 		return err
 	}
 	b.mu.Lock()
@@ -26,10 +26,10 @@ func (b *Broker) CreateTenant(name string) error {
 // CreateNamespace registers a namespace, and its tenant if need be. One that
 // exists is left as it is.
 func (b *Broker) CreateNamespace(tenant, name string) error {
-	if err := validateName("tenant", tenant); err != nil {
+	if err := b.validateName("tenant", tenant); err != nil {
 		return err
 	}
-	if err := validateName("namespace", name); err != nil {
+	if err := b.validateName("namespace", name); err != nil {
 		return err
 	}
 	b.mu.Lock()
@@ -44,7 +44,7 @@ func (b *Broker) CreateNamespace(tenant, name string) error {
 // CreateStream registers a stream, and its parents if need be. One that exists
 // is left as it is, its options included.
 func (b *Broker) CreateStream(k Key, o StreamOptions) error {
-	if err := k.validate(); err != nil {
+	if err := b.validateKey(k); err != nil {
 		return err
 	}
 	b.mu.Lock()
@@ -56,7 +56,7 @@ func (b *Broker) CreateStream(k Key, o StreamOptions) error {
 // CreateCache registers a cache, and its parents if need be. One that exists is
 // left as it is.
 func (b *Broker) CreateCache(k Key) error {
-	if err := k.validate(); err != nil {
+	if err := b.validateKey(k); err != nil {
 		return err
 	}
 	b.mu.Lock()
@@ -170,7 +170,7 @@ func (b *Broker) Cache(k Key) (*Cache, error) {
 // autoCreate makes what is called for unless the namespace went away meanwhile.
 func autoCreate[T any](b *Broker, k Key, missing error, counter Event, mk func() (T, error)) (T, error) {
 	var none T
-	if err := k.validate(); err != nil {
+	if err := b.validateKey(k); err != nil {
 		return none, err
 	}
 	b.mu.Lock()
@@ -187,6 +187,22 @@ func (b *Broker) HasNamespace(tenant, name string) bool {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	return b.namespace(Key{Tenant: tenant, Namespace: name}) != nil
+}
+
+// HasStream reports whether the stream is registered.
+func (b *Broker) HasStream(k Key) bool {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	ns := b.namespace(k)
+	return ns != nil && ns.streams[k.Name] != nil
+}
+
+// HasCache reports whether the cache is registered.
+func (b *Broker) HasCache(k Key) bool {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	ns := b.namespace(k)
+	return ns != nil && ns.caches[k.Name] != nil
 }
 
 // Streams describes all registered streams, in no particular order.

@@ -96,7 +96,7 @@ func TestAutoCreate(t *testing.T) {
 }
 
 func TestNamesAreChecked(t *testing.T) {
-	b := newBroker(t, Options{})
+	b := newBroker(t, Options{MaxNameBytes: 1 << 20}) // the wire's limit is lower
 	var invalid *InvalidNameError
 	for _, name := range []string{"", "\xff", strings.Repeat("x", 65536)} {
 		for _, err := range []error{
@@ -188,5 +188,39 @@ func TestWorkerOwnership(t *testing.T) {
 		if info := s.Info(); info.Worker != int(info.Handle%3) {
 			t.Fatalf("handle %d at worker %d", info.Handle, info.Worker)
 		}
+	}
+}
+
+// Names are kept for as long as what they name, so their size is bounded like everything else that is kept.
+func TestNameLimit(t *testing.T) {
+	long := strings.Repeat("x", 1025)
+	b := newBroker(t, Options{AutoCreate: true})
+	if err := b.CreateNamespace("t", "n"); err != nil {
+		t.Fatal(err)
+	}
+	_, streamErr := b.Stream(Key{"t", "n", long})
+	_, cacheErr := b.Cache(Key{"t", "n", long})
+	for what, err := range map[string]error{
+		"tenant": b.CreateTenant(long), "namespace": b.CreateNamespace("t", long),
+		"stream": b.CreateStream(Key{"t", "n", long}, StreamOptions{}), "cache": b.CreateCache(Key{"t", "n", long}),
+		"stream on first use": streamErr, "cache on first use": cacheErr,
+	} {
+		var invalid *InvalidNameError
+		if !errors.As(err, &invalid) || !strings.HasSuffix(err.Error(), ": 1025 bytes, at most 1024 (max_name_bytes)") || strings.HasPrefix(err.Error(), "broker: ") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	for _, name := range []string{long[:1024], "s"} {
+		k := Key{"t", "n", name}
+		if b.HasStream(k) || b.HasCache(k) {
+			t.Errorf("name of %d bytes: there before it was made", len(name))
+		}
+		_, err := b.Stream(k)
+		if _, cacheErr := b.Cache(k); err != nil || cacheErr != nil || !b.HasStream(k) || !b.HasCache(k) {
+			t.Errorf("name of %d bytes: %v, %v", len(name), err, cacheErr)
+		}
+	}
+	if b = newBroker(t, Options{MaxNameBytes: 4}); b.CreateTenant("four") != nil || b.CreateTenant("fives") == nil {
+		t.Error("the limit of the options does not count")
 	}
 }

@@ -215,7 +215,7 @@ func TestOptionsDefaults(t *testing.T) {
 		Workers: 1, WorkerQueueDepth: 2, InflightBytes: 3, ConnInflightBytes: 4, QueueWait: 5, CommitWait: 6,
 		RingEntries: -7, RingBytes: 8, SubQueueBatches: 9, SubQueueBytes: 10, SubPolicy: PolicyBlock,
 		MaxSubscriptionsPerConn: 11, EventBatchMaxEvents: 12, EventBatchMaxBytes: 13, AutoCreate: true,
-		MaxStreams: 14, MaxCaches: 15, CacheMaxBytes: 16,
+		MaxStreams: 14, MaxCaches: 15, MaxNameBytes: 17, CacheMaxBytes: 16,
 	}
 	if got := set.withDefaults(); got != set {
 		t.Fatalf("set options were changed: %+v", got)
