@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -62,7 +63,7 @@ func (a *app) startBroker(ctx context.Context, dataDir, logFile string) (*broker
 	defer func() { _ = log.Close() }() // the process has its own
 	// An interrupt ends the process by stop, which lets it drain.
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), program, "--dev", "--data-dir", dataDir, "--listen", "127.0.0.1:0", "--metrics", "off", "--profile", "lossless")
-	cmd.Env = without(a.io.Environ, daemon.EnvConfigFile)
+	cmd.Env = brokerEnviron(a.io.Environ)
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		return nil, err
@@ -78,10 +79,19 @@ func (a *app) startBroker(ctx context.Context, dataDir, logFile string) (*broker
 	return b, nil
 }
 
-func without(environ []string, name string) []string {
+// brokerEnviron is the environment of the demo's broker: without the settings
+// that are meant for another one, such as its admin socket, its keys and its
+// limits. Those of the UDP socket stay: what an offload is worth can be tried out.
+func brokerEnviron(environ []string) []string {
+	foreign := []string{daemon.EnvConfigFile}
+	for _, s := range daemon.Settings() {
+		if !strings.HasPrefix(s.Env, "FELIX_UDP_") {
+			foreign = append(append(foreign, s.Env), s.Aliases...)
+		}
+	}
 	var out []string
 	for _, kv := range environ {
-		if !strings.HasPrefix(kv, name+"=") {
+		if name, _, _ := strings.Cut(kv, "="); !slices.Contains(foreign, name) {
 			out = append(out, kv)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -57,6 +58,15 @@ func TestDemo(t *testing.T) {
 	wantBytes := uint64(1 + 3*demoChunk + 2*demoChunk + 5*demoChunk + 7)
 	if !r.OK || r.Files != 7 || r.Subscribers != 1 || r.Bytes != wantBytes || r.Messages != 1+1+1+1+2+2+6 || r.LatencyUS == nil || r.LatencyUS.P50 <= 0 {
 		t.Errorf("report %+v, want %d bytes in 14 messages", r, wantBytes)
+	}
+}
+
+// The demo's broker is not the one that the user's environment describes.
+func TestDemoBrokerHasItsOwnSettings(t *testing.T) {
+	keep := []string{"PATH=/bin", "FELIX_UDP_GSO=off", "GODEBUG=x=1"}
+	drop := []string{"FELIX_ADMIN_SOCKET=/run/felix/admin.sock", "FELIX_JWKS_FILE=/etc/felix/jwks.json", "FELIX_SUB_QUEUE_CAPACITY=1", "FELIX_BROKER_CONFIG=/etc/felix/felixd.yaml"}
+	if got := brokerEnviron(slices.Concat(drop[:2], keep, drop[2:])); !slices.Equal(got, keep) {
+		t.Errorf("environment = %q, want %q", got, keep)
 	}
 }
 
