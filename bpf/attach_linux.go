@@ -3,7 +3,6 @@
 package bpf
 
 import (
-	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -57,18 +56,28 @@ func (l *loader) attach(p *probe) (*attachment, *Reason) {
 	if l.reason != nil {
 		return nil, l.reason
 	}
-	var reason *Reason
+	var first *Reason
 	for i := min(l.first, len(p.variants)-1); i < len(p.variants); i++ {
-		v := &p.variants[i]
-		a, err := l.load(p, v)
-		if err == nil {
+		a, reason := l.try(p, &p.variants[i])
+		if reason == nil {
 			return a, nil
 		}
-		if reason == nil {
-			reason = explain(err, v, l.missing(v))
+		if first == nil {
+			first = reason
 		}
 	}
-	return nil, reason
+	return nil, first
+}
+
+func (l *loader) try(p *probe, v *variant) (*attachment, *Reason) {
+	if missing := l.missing(v); len(missing) > 0 {
+		return nil, noTracepoint(missing)
+	}
+	a, err := l.load(p, v)
+	if err != nil {
+		return nil, explain(err, v)
+	}
+	return a, nil
 }
 
 func (l *loader) load(p *probe, v *variant) (*attachment, error) {
@@ -106,17 +115,12 @@ func (l *loader) load(p *probe, v *variant) (*attachment, error) {
 }
 
 // missing returns the tracepoints of a variant that the kernel's types lack.
-// Without types it is empty.
 func (l *loader) missing(v *variant) []string {
-	kernel, err := l.types.Kernel()
-	if err != nil {
-		return nil
-	}
 	var out []string
 	for _, name := range v.programs {
 		tracepoint := l.spec.Programs[name].AttachTo
 		var t *btf.Typedef
-		if errors.Is(kernel.TypeByName("btf_trace_"+tracepoint, &t), btf.ErrNotFound) {
+		if err := l.kernel.TypeByName("btf_trace_"+tracepoint, &t); err != nil {
 			out = append(out, tracepoint)
 		}
 	}

@@ -15,9 +15,8 @@ import (
 )
 
 // explain says why a variant could not be loaded or attached. The library's own
-// text is not shown: it blames the memlock limit for every EPERM. missing are the
-// variant's tracepoints that the kernel's types do not have.
-func explain(err error, v *variant, missing []string) *Reason {
+// text is not shown: it blames the memlock limit for every EPERM.
+func explain(err error, v *variant) *Reason {
 	var verifier *ebpf.VerifierError
 	switch {
 	case errors.Is(err, unix.EPERM):
@@ -32,7 +31,12 @@ func explain(err error, v *variant, missing []string) *Reason {
 			Err:    verifier,
 		}
 	case errors.Is(err, ebpf.ErrNotSupported):
-		return explainNotSupported(err, missing)
+		return &Reason{
+			Kind:   ReasonKernel,
+			Text:   fmt.Sprintf("%s lacks something that %s needs: %s", platform.Kernel(), strings.Join(v.programs, ", "), plain(err)),
+			Remedy: "use Linux 6.3 or newer",
+			Err:    err,
+		}
 	}
 	return &Reason{Kind: ReasonOther, Text: "the kernel refuses the programs: " + plain(err), Err: err}
 }
@@ -130,30 +134,24 @@ func (r rights) missing() []string {
 	return out
 }
 
-// explainNotSupported tells a kernel without type information from one without
-// the tracepoint.
-func explainNotSupported(err error, missing []string) *Reason {
+func explainNoBTF(err error) *Reason {
+	why := "/sys/kernel/btf/vmlinux is damaged"
 	if f := platform.BTF(); !f.Supported() {
-		return &Reason{
-			Kind:   ReasonNoBTF,
-			Text:   "the kernel's type information is missing: " + f.Reason,
-			Remedy: "use a kernel with CONFIG_DEBUG_INFO_BTF=y, and in a container mount /sys",
-			Err:    err,
-		}
-	}
-	if len(missing) > 0 {
-		return &Reason{
-			Kind:   ReasonNoTracepoint,
-			Text:   fmt.Sprintf("%s has no tracepoint %s", platform.Kernel(), strings.Join(missing, ", ")),
-			Remedy: "use Linux 6.3 or newer",
-			Err:    err,
-		}
+		why = f.Reason
 	}
 	return &Reason{
-		Kind:   ReasonKernel,
-		Text:   fmt.Sprintf("%s lacks something that the programs need: %s", platform.Kernel(), plain(err)),
-		Remedy: "use Linux 6.3 or newer",
+		Kind:   ReasonNoBTF,
+		Text:   "the kernel's type information is missing: " + why,
+		Remedy: "use a kernel with CONFIG_DEBUG_INFO_BTF=y, and in a container mount /sys",
 		Err:    err,
+	}
+}
+
+func noTracepoint(names []string) *Reason {
+	return &Reason{
+		Kind:   ReasonNoTracepoint,
+		Text:   fmt.Sprintf("%s has no tracepoint %s", platform.Kernel(), strings.Join(names, ", ")),
+		Remedy: "use Linux 6.3 or newer, built with CONFIG_TRACEPOINTS=y",
 	}
 }
 

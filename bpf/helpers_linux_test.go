@@ -168,11 +168,11 @@ func newSocket(t testing.TB, family int) *socket {
 	}
 	s := &socket{fd: fd}
 	t.Cleanup(s.close)
-	var any unix.Sockaddr = &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}
+	var local unix.Sockaddr = &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}
 	if family == unix.AF_INET6 {
-		any = &unix.SockaddrInet6{Addr: [16]byte{15: 1}}
+		local = &unix.SockaddrInet6{Addr: [16]byte{15: 1}}
 	}
-	if err := unix.Bind(fd, any); err != nil {
+	if err := unix.Bind(fd, local); err != nil {
 		t.Fatalf("bind: %v", err)
 	}
 	if s.addr, err = unix.Getsockname(fd); err != nil {

@@ -85,6 +85,7 @@ func (h *host) apply(m Mode, sockets map[uint64]Socket) {
 type loader struct {
 	spec   *ebpf.CollectionSpec
 	types  *btf.Cache
+	kernel *btf.Spec
 	first  int
 	reason *Reason // nothing can be attached
 }
@@ -101,11 +102,22 @@ func (h *host) newLoader() *loader {
 		h.tgid, l.reason = l.askTGID()
 	}
 	if l.reason == nil {
-		if err := spec.Variables[objectsVarOwnTgid].Set(h.tgid); err != nil {
-			l.reason = &Reason{Kind: ReasonOther, Text: "the embedded programs cannot be set up", Err: err}
-		}
+		l.reason = l.prepare(h.tgid)
 	}
 	return l
+}
+
+// prepare gets what each program needs: the kernel's types, and the process to
+// look for.
+func (l *loader) prepare(tgid uint32) *Reason {
+	var err error
+	if l.kernel, err = l.types.Kernel(); err != nil {
+		return explainNoBTF(err)
+	}
+	if err := l.spec.Variables[objectsVarOwnTgid].Set(tgid); err != nil {
+		return &Reason{Kind: ReasonOther, Text: "the embedded programs cannot be set up", Err: err}
+	}
+	return nil
 }
 
 func (h *host) detach(a *attachment) {

@@ -60,7 +60,7 @@ func (d *pinDir) open() *Reason {
 		return d.denied("cannot be opened", err)
 	}
 	if err := unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		dir.Close()
+		_ = dir.Close() // nothing was written
 		return &Reason{
 			Kind:   ReasonPinInUse,
 			Text:   "another process uses the pin directory " + d.path,
@@ -131,7 +131,7 @@ func ourMap(path, name string) bool {
 	if err != nil {
 		return false
 	}
-	defer m.Close()
+	defer func() { _ = m.Close() }() // releases the descriptor
 	info, err := m.Info()
 	return err == nil && info.Name == name
 }

@@ -14,6 +14,9 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"felix/internal/testkit"
+	"felix/platform"
 )
 
 // procTimes is what /proc counts for all threads of this process.
@@ -158,9 +161,17 @@ func blocking(t *testing.T) (r, w int) {
 	return fds[0], fds[1]
 }
 
+func needRegisters(t *testing.T) {
+	t.Helper()
+	if !platform.Kernel().AtLeast(5, 15) {
+		testkit.Missing(t, "Linux 5.15 (bpf_task_pt_regs)")
+	}
+}
+
 // Two threads throw a byte to and fro through blocking pipes: each throw wakes
 // the other out of read(2), and each sleep ends with one wakeup.
 func TestWakeupsAgreeWithSwitches(t *testing.T) {
+	needRegisters(t)
 	const throws = 3000
 	r1, w1 := blocking(t)
 	r2, w2 := blocking(t)
@@ -210,6 +221,7 @@ func TestWakeupsAgreeWithSwitches(t *testing.T) {
 
 // What another process does to wake us counts as other.
 func TestWakeupsByOthers(t *testing.T) {
+	needRegisters(t)
 	p := open(t, Options{Mode: ModeSched})
 	r, w := blocking(t)
 	first := snapshot(t, p)

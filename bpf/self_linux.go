@@ -19,7 +19,7 @@ func (l *loader) askTGID() (uint32, *Reason) {
 	case err == nil && tgid != 0:
 		return tgid, nil
 	case errors.Is(err, unix.EPERM):
-		return 0, explain(err, nil, nil)
+		return 0, explainEPERM(err)
 	case inFirstPIDNamespace():
 		return uint32(os.Getpid()), nil
 	}
@@ -36,7 +36,7 @@ func (l *loader) runSelf() (uint32, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer p.Close()
+	defer func() { _ = p.Close() }() // releases the descriptor
 	return p.Run(&ebpf.RunOptions{})
 }
 
