@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,7 +10,6 @@ import (
 	"net/http/pprof"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"felix/broker"
@@ -36,7 +34,7 @@ func (d *Daemon) startAdmin(ctx context.Context) error {
 		return &StartError{Step: "admin socket " + path, Err: cause(err), Hint: "set admin_socket to another path, or to off"}
 	}
 	d.adminPath = path
-	d.onStop("admin interface", serveHTTP(ln, d.adminHandler(), d.log).stop)
+	d.onStop("admin interface", serveHTTP(ln, d.adminHandler(), adminHeaderBytes, d.log).stop)
 	return nil
 }
 
@@ -100,7 +98,7 @@ func (d *Daemon) adminHandler() http.Handler {
 		"POST /v1/probes":       d.setProbes,
 		"POST /v1/reload":       func(*http.Request) (any, error) { return struct{}{}, d.Reload() },
 	} {
-		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { writeJSON(w, r, get) })
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { answer(w, r, get) })
 	}
 	mux.Handle("GET /v1/metrics", d.metricsHandler())
 	mux.HandleFunc("GET /v1/config", d.writeConfig)
@@ -108,7 +106,7 @@ func (d *Daemon) adminHandler() http.Handler {
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
-	return mux
+	return withJSONErrors(mux)
 }
 
 // httpError is an error with the status code it is answered with.
@@ -124,91 +122,71 @@ func badRequest(format string, args ...any) error {
 	return &httpError{http.StatusBadRequest, fmt.Errorf(format, args...)}
 }
 
-func writeJSON(w http.ResponseWriter, r *http.Request, get func(*http.Request) (any, error)) {
-	code := http.StatusOK
-	body, err := get(r)
-	if err != nil {
-		code = http.StatusInternalServerError
-		var e *httpError
-		if errors.As(err, &e) {
-			code = e.code
-		}
-		body = map[string]string{"error": err.Error()}
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(body) // the client is gone if this fails
+// target is the body of requests that name a cache, and a part of those that
+// name a stream.
+type target struct {
+	Tenant    string `json:"tenant"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
 }
 
-// target is the body of requests that name a stream or a cache.
-type target struct {
-	Tenant      string `json:"tenant"`
-	Namespace   string `json:"namespace"`
-	Name        string `json:"name"`
-	RingEntries int    `json:"ring_entries"`
-	RingBytes   int64  `json:"ring_bytes"`
+// streamTarget is the body of a request that makes a stream.
+type streamTarget struct {
+	target
+	RingEntries int   `json:"ring_entries"`
+	RingBytes   int64 `json:"ring_bytes"`
 }
 
 func (t target) key() broker.Key {
 	return broker.Key{Tenant: t.Tenant, Namespace: t.Namespace, Name: t.Name}
 }
 
-func readTarget(r *http.Request) (target, error) {
-	var t target
-	dec := json.NewDecoder(r.Body)
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&t); err != nil {
-		return t, badRequest("request body: %s", strings.TrimPrefix(err.Error(), "json: "))
-	}
-	return t, checkTarget(t)
-}
-
-func queryTarget(r *http.Request) (target, error) {
-	q := r.URL.Query()
-	t := target{Tenant: q.Get("tenant"), Namespace: q.Get("namespace"), Name: q.Get("name")}
-	return t, checkTarget(t)
-}
-
-func checkTarget(t target) error {
+func (t target) check() error {
 	if t.Tenant == "" || t.Namespace == "" || t.Name == "" {
 		return badRequest("tenant, namespace and name are required")
-	}
-	if t.RingEntries < 0 || t.RingBytes < 0 {
-		return badRequest("negative ring limit")
 	}
 	return nil
 }
 
-func (d *Daemon) createStream(r *http.Request) (any, error) {
-	t, err := readTarget(r)
+func queryTarget(r *http.Request) (target, error) {
+	q, err := readQuery(r, "tenant", "namespace", "name")
 	if err != nil {
+		return target{}, err
+	}
+	t := target{Tenant: q["tenant"], Namespace: q["namespace"], Name: q["name"]}
+	return t, t.check()
+}
+
+func (d *Daemon) createStream(r *http.Request) (any, error) {
+	var t streamTarget
+	if err := readBody(r, &t); err != nil {
 		return nil, err
 	}
-	if exists(d.broker.Streams(), func(s broker.StreamInfo) broker.Key { return s.Key }, t.key()) {
+	if err := t.check(); err != nil {
+		return nil, err
+	}
+	if t.RingEntries < 0 || t.RingBytes < 0 {
+		return nil, badRequest("negative ring limit")
+	}
+	if d.broker.HasStream(t.key()) {
 		return Created{Created: false}, nil
 	}
-	err = d.broker.CreateStream(t.key(), broker.StreamOptions{RingEntries: t.RingEntries, RingBytes: t.RingBytes})
+	err := d.broker.CreateStream(t.key(), broker.StreamOptions{RingEntries: t.RingEntries, RingBytes: t.RingBytes})
 	return Created{Created: true}, createError(err)
 }
 
 func (d *Daemon) createCache(r *http.Request) (any, error) {
-	t, err := readTarget(r)
-	if err != nil {
+	var t target
+	if err := readBody(r, &t); err != nil {
 		return nil, err
 	}
-	if exists(d.broker.Caches(), func(c broker.CacheInfo) broker.Key { return c.Key }, t.key()) {
+	if err := t.check(); err != nil {
+		return nil, err
+	}
+	if d.broker.HasCache(t.key()) {
 		return Created{Created: false}, nil
 	}
 	return Created{Created: true}, createError(d.broker.CreateCache(t.key()))
-}
-
-func exists[T any](list []T, key func(T) broker.Key, want broker.Key) bool {
-	for _, item := range list {
-		if key(item) == want {
-			return true
-		}
-	}
-	return false
 }
 
 // createError picks the status code of a refused creation.

@@ -3,14 +3,19 @@ package daemon
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"felix/broker"
 	"felix/internal/testkit"
 )
 
@@ -106,21 +111,98 @@ func TestAdminRefusesNonsense(t *testing.T) {
 	for _, c := range []struct {
 		method, path, body string
 		code               int
+		want               string
 	}{
-		{http.MethodPost, "/v1/streams", `{"tenant":"t1"}`, http.StatusBadRequest},
-		{http.MethodPost, "/v1/streams", `{`, http.StatusBadRequest},
-		{http.MethodPost, "/v1/streams", `{"tenant":"t","namespace":"n","name":"s","label":"x"}`, http.StatusBadRequest},
-		{http.MethodPost, "/v1/streams", `{"tenant":"t","namespace":"n","name":"s","ring_entries":-1}`, http.StatusBadRequest},
-		{http.MethodPost, "/v1/caches", `{"tenant":"t","namespace":"n","name":"` + strings.Repeat("x", 70_000) + `"}`, http.StatusBadRequest},
-		{http.MethodDelete, "/v1/streams", "", http.StatusBadRequest},
-		{http.MethodGet, "/v2/streams", "", http.StatusNotFound},
-		{http.MethodPut, "/v1/streams", "", http.StatusMethodNotAllowed},
+		{http.MethodPost, "/v1/streams", `{"tenant":"t1"}`, http.StatusBadRequest, "tenant, namespace and name are required"},
+		{http.MethodPost, "/v1/streams", `{`, http.StatusBadRequest, "request body: "},
+		{http.MethodPost, "/v1/streams", ``, http.StatusBadRequest, "request body: "},
+		{http.MethodPost, "/v1/streams", `[]`, http.StatusBadRequest, "request body: "},
+		{http.MethodPost, "/v1/streams", `{"tenant":"t","namespace":"n","name":"s","label":"x"}`, http.StatusBadRequest, `request body: /label: unknown member`},
+		{http.MethodPost, "/v1/streams", `{"tenant":"t","namespace":"n","name":"s","Name":"x"}`, http.StatusBadRequest, `request body: /Name: unknown member`},
+		{http.MethodPost, "/v1/streams", `{"tenant":"t","namespace":"n","name":"s","ring_entries":-1}`, http.StatusBadRequest, "negative ring limit"},
+		{http.MethodPost, "/v1/streams", `{"tenant":"t","namespace":"n","name":"s","ring_entries":"1"}`, http.StatusBadRequest, "request body: /ring_entries: "},
+		{http.MethodPost, "/v1/streams", `{"tenant":"t","namespace":"n","name":"s"}{}`, http.StatusBadRequest, "request body: "},
+		{http.MethodPost, "/v1/streams", `{"tenant":"t","namespace":"n","name":"s"} x`, http.StatusBadRequest, "request body: "},
+		{http.MethodPost, "/v1/streams", `{"tenant":"t","namespace":"n","name":"s","name":"s"}`, http.StatusBadRequest, `request body: /name: duplicate`},
+		{http.MethodPost, "/v1/streams", "{\"tenant\":\"t\",\"namespace\":\"n\",\"name\":\"\xff\"}", http.StatusBadRequest, "UTF-8"},
+		{http.MethodPost, "/v1/streams", `{"tenant":"t","namespace":"n","name":"\ud800"}`, http.StatusBadRequest, "request body: "},
+		{http.MethodPost, "/v1/streams", `{"tenant":"` + strings.Repeat("x", 1<<20) + `"}`, http.StatusRequestEntityTooLarge, "request body: larger than 1048576 bytes"},
+		{http.MethodPost, "/v1/caches", `{"tenant":"t","namespace":"n","name":"c","ring_entries":1}`, http.StatusBadRequest, `request body: /ring_entries: unknown member`},
+		{http.MethodPost, "/v1/caches", `{"tenant":"t","namespace":"n","name":"` + strings.Repeat("x", 1025) + `"}`, http.StatusBadRequest, "invalid name: 1025 bytes, at most 1024 (max_name_bytes)"},
+		{http.MethodPost, "/v1/probes", `{"mode":"off","mode":"off"}`, http.StatusBadRequest, `request body: /mode: duplicate`},
+		{http.MethodPost, "/v1/probes", `{"mode":"sonar"}`, http.StatusBadRequest, `request body: /mode: `},
+		{http.MethodPost, "/v1/probes", `{} {}`, http.StatusBadRequest, `request body: `},
+		{http.MethodDelete, "/v1/streams", "", http.StatusBadRequest, "tenant, namespace and name are required"},
+		{http.MethodDelete, "/v1/streams?tenant=t&namespace=n&name=%ff", "", http.StatusBadRequest, "name is not UTF-8"},
+		{http.MethodDelete, "/v1/caches?tenant=%ff&namespace=n&name=c", "", http.StatusBadRequest, "tenant is not UTF-8"},
+		{http.MethodDelete, "/v1/streams?tenant=t&namespace=n&name=a&name=b", "", http.StatusBadRequest, "name is given twice"},
+		{http.MethodDelete, "/v1/streams?tenant=t&namespace=n&name=a&%ff=b", "", http.StatusBadRequest, `unknown parameter "\xff"`},
+		{http.MethodDelete, "/v1/streams?tenant=t&namespace=n&name=%zz", "", http.StatusBadRequest, "invalid URL escape"},
+		{http.MethodDelete, "/v1/streams?tenant=t&namespace=n&name=" + strings.Repeat("%78", 65_535), "", http.StatusNotFound, "stream not found"},
+		{http.MethodGet, "/v2/streams", "", http.StatusNotFound, "no such path: /v2/streams"},
+		{http.MethodGet, "/", "", http.StatusNotFound, "no such path: /"},
+		{http.MethodPut, "/v1/streams", "", http.StatusMethodNotAllowed, "PUT is not allowed here (DELETE, GET, HEAD, POST are)"},
+		{http.MethodPost, "/v1/config", "", http.StatusMethodNotAllowed, "POST is not allowed here (GET, HEAD are)"},
 	} {
-		if code, text := admin(t, d, c.method, c.path, c.body); code != c.code {
-			t.Errorf("%s %s %.60s = %d %s, want %d", c.method, c.path, c.body, code, text, c.code)
+		code, text := admin(t, d, c.method, c.path, c.body)
+		var answer struct {
+			Error string `json:"error"`
+		}
+		if err := json.Unmarshal([]byte(text), &answer); err != nil {
+			t.Errorf("%s %.60s %.60s: %v in %.200s", c.method, c.path, c.body, err, text)
+		}
+		if code != c.code || !strings.Contains(answer.Error, c.want) || strings.Contains(answer.Error, "daemon.") {
+			t.Errorf("%s %.60s %.60s = %d %q, want %d %q", c.method, c.path, c.body, code, answer.Error, c.code, c.want)
 		}
 	}
+	if n := len(adminGet[[]StreamReport](t, d, "/v1/streams")) + len(adminGet[[]CacheReport](t, d, "/v1/caches")); n != 0 {
+		t.Errorf("refused requests made %d things", n)
+	}
 }
+
+// A list is written as it is made: neither its text as a whole nor texts to sort it by are held.
+func TestLongListsTakeLittle(t *testing.T) {
+	c := testConfig(t)
+	c.MaxNameBytes = 65_535
+	d, _ := startDaemon(t, c)
+	const n = 300
+	pad := strings.Repeat("n", 65_000)
+	for i := range n {
+		key := broker.Key{Tenant: DevTenant, Namespace: DevNamespace, Name: fmt.Sprint(pad, n-i)}
+		if err := d.broker.CreateStream(key, broker.StreamOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, path := range []string{"/v1/streams", "/v1/ledger"} {
+		w := &discard{header: http.Header{}}
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
+		h := d.adminHandler()
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		h.ServeHTTP(w, r)
+		runtime.ReadMemStats(&after)
+		if w.n < n*len(pad) {
+			t.Errorf("%s: %d bytes written", path, w.n)
+		}
+		if used := after.TotalAlloc - before.TotalAlloc; used > uint64(2*n*len(pad)) {
+			t.Errorf("%s: %d bytes allocated for %d bytes of text", path, used, w.n)
+		}
+	}
+	list := adminGet[[]StreamReport](t, d, "/v1/streams")
+	if !slices.IsSortedFunc(list, func(a, b StreamReport) int { return strings.Compare(a.Stream, b.Stream) }) || len(list) != n {
+		t.Errorf("%d streams, not in order", len(list))
+	}
+}
+
+// discard is a client that counts.
+type discard struct {
+	header http.Header
+	n      int
+}
+
+func (d *discard) Header() http.Header         { return d.header }
+func (d *discard) WriteHeader(int)             {}
+func (d *discard) Write(p []byte) (int, error) { d.n += len(p); return len(p), nil }
 
 func TestAdminConnectionsAndSubscriptions(t *testing.T) {
 	d, _ := startDaemon(t, testConfig(t))

@@ -53,7 +53,7 @@ func Main(args, environ []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		return exitOK
 	}
-	fmt.Fprintf(stderr, "felixd: %s\n", oneLine(err))
+	fmt.Fprintf(stderr, "felixd: %s\n", OneLine(err))
 	if c.usageFailed {
 		return exitUsage
 	}
@@ -116,7 +116,7 @@ func (c *command) request(cmd *cobra.Command) (LoadRequest, error) {
 	}
 	for _, kv := range c.set {
 		key, value, ok := strings.Cut(kv, "=")
-		if !ok {
+		if !ok || strings.TrimSpace(key) == "" {
 			return r, fmt.Errorf("--set %s: want KEY=VALUE", kv)
 		}
 		if _, twice := r.Flags[key]; twice {
@@ -141,6 +141,9 @@ func (c *command) run(cmd *cobra.Command) error {
 	case c.print:
 		return l.WriteConfig(c.stdout)
 	case c.check:
+		if err := l.checkFiles(); err != nil {
+			return err
+		}
 		_, err := fmt.Fprintf(c.stdout, "felixd: settings are valid (%s)\n", describeSources(l))
 		return err
 	}
@@ -196,6 +199,3 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 		return errors.Join(err, d.Stop(context.Background()))
 	}
 }
-
-// oneLine puts an error on one line.
-func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }

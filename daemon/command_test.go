@@ -3,6 +3,8 @@ package daemon
 import (
 	"bytes"
 	"context"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"net"
@@ -15,7 +17,9 @@ import (
 	"testing"
 	"time"
 
+	"felix/broker/auth"
 	"felix/internal/testkit"
+	"felix/transport"
 )
 
 // run calls Main like a shell would.
@@ -47,6 +51,8 @@ func TestCommandWithoutServing(t *testing.T) {
 		{"unknown flag", nil, []string{"--sideways"}, 2, "", "felixd: unknown flag: --sideways"},
 		{"argument", nil, []string{"serve"}, 2, "", "felixd: unknown command"},
 		{"set without value", nil, []string{"--set", "ring_entries"}, 2, "", "felixd: --set ring_entries: want KEY=VALUE"},
+		{"set nothing", nil, []string{"--set", "=5"}, 2, "", "felixd: --set =5: want KEY=VALUE"},
+		{"unprintable", nil, []string{"--set", "\x1b[31mx"}, 2, "", `felixd: --set \x1b[31mx: want KEY=VALUE`},
 		{"set twice", nil, []string{"--listen", "127.0.0.1:1", "--set", "quic_bind=127.0.0.1:2"}, 2, "", "set twice on the command line"},
 		{"public development mode", nil, []string{"--dev", "--listen", "0.0.0.0:1"}, 1, "", "felixd: flag --listen: quic_bind: is \"0.0.0.0:1\", but development mode serves loopback only"},
 	} {
@@ -57,6 +63,57 @@ func TestCommandWithoutServing(t *testing.T) {
 			}
 			if c.code != 0 && strings.Count(stderr, "\n") != 1 {
 				t.Errorf("stderr has not one line: %q", stderr)
+			}
+		})
+	}
+}
+
+// --check-config finds what a start would stumble over.
+func TestCheckConfigReadsFiles(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	id, err := transport.LoadOrCreateIdentity(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := x509.MarshalPKCS8PrivateKey(id.Certificate().PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert := write("cert.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: id.Certificate().Certificate[0]})))
+	keyFile := write("key.pem", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})))
+	jwks := filepath.Join(dir, "jwks.json")
+	if err := auth.WriteKeySet(jwks, auth.NewKeySet(auth.DemoKey().Public())); err != nil {
+		t.Fatal(err)
+	}
+	bad := write("bad", "{")
+	for _, c := range []struct {
+		name, text string
+		want       string // empty: valid
+	}{
+		{"good", "jwks_file: " + jwks + "\ntls_cert_file: " + cert + "\ntls_key_file: " + keyFile + "\n", ""},
+		{"no key set", "\njwks_file: /does/not/exist\n", ":2: jwks_file: load key set: open /does/not/exist: no such file"},
+		{"key set that is none", "jwks_file: " + bad + "\n", ":1: jwks_file: load key set " + bad + ": parse key set:"},
+		{"no certificate", "tls_cert_file: /does/not/exist\ntls_key_file: " + keyFile + "\n", ":1: tls_cert_file: open /does/not/exist: no such file"},
+		{"certificate that is none", "tls_cert_file: " + bad + "\ntls_key_file: " + keyFile + "\n", ":1: tls_cert_file: "},
+		{"no key", "tls_cert_file: " + cert + "\ntls_key_file: /does/not/exist\n", ":2: tls_key_file: open /does/not/exist: no such file"},
+		{"key that is none", "tls_cert_file: " + cert + "\ntls_key_file: " + bad + "\n", ":2: tls_key_file: "},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			file := writeConfigFile(t, c.text)
+			code, stdout, stderr := run(nil, "--config", file, "--check-config")
+			if c.want == "" {
+				if code != 0 || !strings.Contains(stdout, "settings are valid") {
+					t.Errorf("exit %d, stdout %q, stderr %q", code, stdout, stderr)
+				}
+			} else if code != 1 || stdout != "" || !strings.Contains(stderr, "felixd: "+file+c.want) {
+				t.Errorf("exit %d, stdout %q, stderr %q\nwant %q", code, stdout, stderr, file+c.want)
 			}
 		})
 	}
@@ -198,7 +255,7 @@ func queuedBytes(t *testing.T, d *testkit.Daemon) int64 {
 }
 
 func TestOneLine(t *testing.T) {
-	if got := oneLine(fmt.Errorf("a\nb: %w", errors.New("c\n"))); got != "a b: c" {
-		t.Errorf("oneLine = %q", got)
+	if got := OneLine(fmt.Errorf("a\nb: %w", errors.New("c\n"))); got != "a b: c" {
+		t.Errorf("OneLine = %q", got)
 	}
 }

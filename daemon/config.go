@@ -98,6 +98,7 @@ type Config struct {
 	CacheMaxBytes int64    `yaml:"cache_max_bytes" env:"FELIX_CACHE_MAX_BYTES"`
 	MaxStreams    int      `yaml:"max_streams" env:"FELIX_MAX_STREAMS"`
 	MaxCaches     int      `yaml:"max_caches" env:"FELIX_MAX_CACHES"`
+	MaxNameBytes  int      `yaml:"max_name_bytes" env:"FELIX_MAX_NAME_BYTES"`
 	AutoCreate    bool     `yaml:"auto_create" env:"FELIX_AUTO_CREATE"`
 	Registry      Registry `yaml:"registry"`
 }

@@ -88,6 +88,7 @@ func DefaultConfig(dev bool) Config {
 		CacheMaxBytes:               b.CacheMaxBytes,
 		MaxStreams:                  b.MaxStreams,
 		MaxCaches:                   b.MaxCaches,
+		MaxNameBytes:                b.MaxNameBytes,
 	}
 	if dev {
 		c.Dev = true

@@ -94,6 +94,12 @@ func applyTexts(c *Config, vars, where, sources map[string]string) error {
 	opts := env.Options{Environment: vars, FuncMap: map[reflect.Type]env.ParserFunc{
 		reflect.TypeFor[bool](): func(v string) (any, error) { return parseBool(v) },
 	}}
+	for _, s := range Settings() {
+		v := c.field(s)
+		if text := vars[s.Env]; (v.CanInt() || v.CanUint()) && leadingZero(text) {
+			return settingErrorf(s.Key, where[s.Env], "is %q, want %s without leading zeros", text, wanted(v))
+		}
+	}
 	if err := env.ParseWithOptions(c, opts); err != nil {
 		return explainEnvError(err, vars, where)
 	}

@@ -17,13 +17,20 @@ type SettingError struct {
 	Key   string // key in the configuration file
 	Where string // "felixd.yaml:12", "environment variable FELIX_X", "flag --listen"; empty when built in code
 	Msg   string // what is wrong and what would be right
+	// Other is the entry that contradicts this one, and its place; empty for
+	// most errors.
+	Other string
 }
 
 func (e *SettingError) Error() string {
-	if e.Where == "" {
-		return fmt.Sprintf("%s: %s", e.Key, e.Msg)
+	text := e.Key + ": " + e.Msg
+	if e.Where != "" {
+		text = e.Where + ": " + text
 	}
-	return fmt.Sprintf("%s: %s: %s", e.Where, e.Key, e.Msg)
+	if e.Other != "" {
+		text += " " + e.Other
+	}
+	return text
 }
 
 func settingErrorf(key, where, format string, args ...any) *SettingError {

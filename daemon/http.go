@@ -15,6 +15,9 @@ const (
 	httpReadTimeout  = 10 * time.Second
 	httpWriteTimeout = 60 * time.Second
 	httpHeaderBytes  = 16 << 10
+	// adminHeaderBytes lets a URL name a stream by three names of the largest
+	// size, with every byte of them escaped.
+	adminHeaderBytes = 1 << 20
 	httpBodyBytes    = 1 << 20
 )
 
@@ -25,8 +28,9 @@ type httpServer struct {
 	done chan struct{}
 }
 
-// serveHTTP serves handler on ln, which it owns from now on.
-func serveHTTP(ln net.Listener, handler http.Handler, log *slog.Logger) *httpServer {
+// serveHTTP serves handler on ln, which it owns from now on. The request line and
+// the headers may have headerBytes together.
+func serveHTTP(ln net.Listener, handler http.Handler, headerBytes int, log *slog.Logger) *httpServer {
 	s := &httpServer{
 		ln: ln,
 		srv: &http.Server{
@@ -34,7 +38,7 @@ func serveHTTP(ln net.Listener, handler http.Handler, log *slog.Logger) *httpSer
 			ReadHeaderTimeout: httpReadTimeout,
 			ReadTimeout:       httpReadTimeout,
 			WriteTimeout:      httpWriteTimeout,
-			MaxHeaderBytes:    httpHeaderBytes,
+			MaxHeaderBytes:    headerBytes,
 			ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 		},
 		done: make(chan struct{}),

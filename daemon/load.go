@@ -21,9 +21,12 @@ type LoadRequest struct {
 
 // Loaded is a checked Config and where its values came from.
 type Loaded struct {
-	Config  Config
-	File    string            // the file that was read; empty: none
-	Sources map[string]string // setting key -> source; a missing key has its default
+	Config Config
+	File   string // the file that was read; empty: none
+	// Sources says where a setting came from, by its key; a missing one has its
+	// default. Entries of lists in the file have lines of their own, under keys
+	// like registry.streams[0].
+	Sources map[string]string
 	Ignored []IgnoredVariable
 }
 
@@ -95,11 +98,24 @@ func (r LoadRequest) applyFlags(c *Config, sources map[string]string) error {
 func (l *Loaded) validate() error {
 	err := l.Config.Validate()
 	if e, ok := err.(*SettingError); ok { //nolint:errorlint // Validate returns it unwrapped
-		key, _, _ := strings.Cut(e.Key, "[")
-		key, _, _ = strings.Cut(key, ".")
-		e.Where = strings.TrimPrefix(l.Sources[key], "file ")
+		e.Where = l.place(e.Key)
+		if where := l.place(e.Other); where != "" {
+			e.Other += " at " + where
+		}
 	}
 	return err
+}
+
+// place is the line, variable or flag that a setting, or an entry of a list,
+// was set by; empty: none, or the default.
+func (l *Loaded) place(key string) string {
+	where, ok := l.Sources[key]
+	if !ok {
+		key, _, _ = strings.Cut(key, "[")
+		key, _, _ = strings.Cut(key, ".")
+		where = l.Sources[key]
+	}
+	return strings.TrimPrefix(where, "file ")
 }
 
 // lookup finds a variable in a list of KEY=VALUE.

@@ -46,6 +46,18 @@ func TestPrecedence(t *testing.T) {
 	}
 }
 
+// The same stream twice with the same options says nothing wrong, and zeros are no leading ones.
+func TestLenientWhereNothingIsMeant(t *testing.T) {
+	file := writeConfigFile(t, "keep_alive_ms: 0\nring_entries: 0x10\nregistry:\n  streams:\n  - {tenant: '010', namespace: n, stream: 010}\n  - {tenant: '010', namespace: n, stream: '010'}\n")
+	l, err := Load(LoadRequest{File: file, Environ: []string{"FELIX_RETRY_ABOVE=0", "FELIX_DISABLE_TIMINGS=0"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := l.Config.Registry.Streams[0]; s.Stream != "010" || l.Config.RingEntries != 16 {
+		t.Errorf("stream %q, ring_entries %d", s.Stream, l.Config.RingEntries)
+	}
+}
+
 func TestConfigFileFromEnvironment(t *testing.T) {
 	file := writeConfigFile(t, "pub_queue_depth: 11\n")
 	l, err := Load(LoadRequest{Environ: []string{EnvConfigFile + "=" + file}})
@@ -72,7 +84,14 @@ func TestStrictFile(t *testing.T) {
 		{"no word of the list", "udp_gso: sometimes\n", `:1: udp_gso: is "sometimes", want one of auto, on, off`},
 		{"twice", "ring_entries: 1\nring_entries: 2\n", ":2: ring_entries: set twice (first on line 1)"},
 		{"nested unknown key", "registry:\n  streams:\n  - {tenant: t, namespace: n, streem: s}\n", ":3: registry.streams[0].streem: no such key (known: tenant, namespace, stream, ring_entries, ring_bytes)"},
-		{"nested missing name", "registry:\n  streams:\n  - {tenant: t, namespace: n}\n", ":1: registry.streams[0]: a name is missing"},
+		{"nested missing name", "registry:\n  streams:\n  - {tenant: t, namespace: n}\n", ":3: registry.streams[0]: stream is missing or empty"},
+		{"nested long name", "max_name_bytes: 4\nregistry:\n  tenants:\n  - four\n  - fives\n", ":5: registry.tenants[1]: tenant has 5 bytes, at most 4 (max_name_bytes)"},
+		{"nested bad limit", "registry:\n  streams:\n  - {tenant: t, namespace: n, stream: a}\n  - tenant: t\n    namespace: n\n    stream: b\n    ring_bytes: -1\n", ":4: registry.streams[1]: negative ring limit"},
+		{"stream twice", "registry:\n  streams:\n  - {tenant: t, namespace: n, stream: a, ring_entries: 1}\n\n  - {tenant: t, namespace: n, stream: a, ring_entries: 2}\n", ":5: registry.streams[1]: stream t/n/a has other options than registry.streams[0] at $FILE:3"},
+		{"octal", "ring_entries: 010\n", `:1: ring_entries: is "010", want a whole number without leading zeros`},
+		{"negative octal", "ring_entries: -010\n", `:1: ring_entries: is "-010", want a whole number without leading zeros`},
+		{"octal with a separator", "cache_conn_recv_window: 0_100_000\n", `:1: cache_conn_recv_window: is "0_100_000", want a whole number that is not negative without leading zeros`},
+		{"nested octal", "registry:\n  streams:\n  - {tenant: t, namespace: n, stream: a, ring_entries: 010}\n", `:3: registry.streams[0].ring_entries: is "010", want a whole number without leading zeros`},
 		{"not a mapping", "- a\n", ":1: the file is a list"},
 		{"two documents", "ring_entries: 1\n---\nring_entries: 2\n", "a second YAML document"},
 		{"no YAML", "a: [\n", "did not find expected node content"},
@@ -92,7 +111,7 @@ func TestStrictFile(t *testing.T) {
 			if err == nil {
 				t.Fatal("accepted")
 			}
-			if !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), file) {
+			if !strings.Contains(err.Error(), strings.ReplaceAll(c.want, "$FILE", file)) || !strings.HasPrefix(err.Error(), file) {
 				t.Errorf("error = %q\nwant %q", err, c.want)
 			}
 			if strings.Contains(err.Error(), "\n") {
@@ -111,6 +130,8 @@ func TestStrictEnvironmentAndFlags(t *testing.T) {
 	}{
 		{"wrong type", []string{"FELIX_BROKER_PUB_QUEUE_DEPTH=many"}, nil, `environment variable FELIX_BROKER_PUB_QUEUE_DEPTH: pub_queue_depth: is "many", want a whole number`},
 		{"out of range", []string{"FELIX_BROKER_PUB_QUEUE_DEPTH=0"}, nil, "environment variable FELIX_BROKER_PUB_QUEUE_DEPTH: pub_queue_depth: is 0"},
+		{"leading zero", []string{"FELIX_RING_ENTRIES=010"}, nil, `environment variable FELIX_RING_ENTRIES: ring_entries: is "010", want a whole number without leading zeros`},
+		{"flag with a leading zero", nil, map[string]string{"ring_entries": "007"}, `flag --set ring_entries: ring_entries: is "007", want a whole number without leading zeros`},
 		{"boolean", []string{"FELIX_ACK_ON_COMMIT=perhaps"}, nil, `ack_on_commit: is "perhaps", want true or false`},
 		{"typo", []string{"FELIX_QUIC_BNID=127.0.0.1:1"}, nil, "environment variable FELIX_QUIC_BNID: not a setting of felixd (did you mean FELIX_QUIC_BIND?)"},
 		{"aliases that differ", []string{"FELIX_SUB_QUEUE_CAPACITY=1", "FELIX_SUBSCRIBER_QUEUE_CAPACITY=2"}, nil, "environment variable FELIX_SUB_QUEUE_CAPACITY: subscriber_queue_capacity: differs from FELIX_SUBSCRIBER_QUEUE_CAPACITY"},
@@ -177,7 +198,7 @@ func altered(t *testing.T, c *Config, s Setting) string {
 		"dev": "true", "data_dir": "elsewhere", "admin_socket": "off", "metrics_bind": "127.0.0.1:1", "quic_bind": "127.0.0.1:1",
 		"tls_names": "a.example", "jwks_file": "keys.json", "initial_mtu": "1300", "mtu_upper_bound": "1400", "keep_alive_ms": "1000", "probes_pin_dir": "/pins",
 		"drain_grace_ms": "1000", "pub_inflight_bytes": "99999999", "pub_conn_inflight_bytes": "33333333", "idle_timeout_ms": "60000", "max_frame_bytes": "65536",
-		"cache_conn_recv_window": "100000000", "cache_stream_recv_window": "32768", "loopback_packet_size": "1300",
+		"cache_conn_recv_window": "100000000", "max_name_bytes": "99", "cache_stream_recv_window": "32768", "loopback_packet_size": "1300",
 	}
 	if text, ok := texts[s.Key]; ok {
 		return text

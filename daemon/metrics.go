@@ -35,7 +35,7 @@ func (d *Daemon) startMetrics(ctx context.Context) error {
 	mux := http.NewServeMux()
 	d.ready.register(mux)
 	mux.Handle("GET /metrics", d.metricsHandler())
-	d.metrics = serveHTTP(ln, mux, d.log)
+	d.metrics = serveHTTP(ln, mux, httpHeaderBytes, d.log)
 	d.onStop("HTTP interface", d.metrics.stop)
 	d.log.Info("HTTP interface", logAddr, d.MetricsAddr())
 	return nil

@@ -34,6 +34,7 @@ func (c *Config) brokerOptions() (broker.Options, error) {
 		AutoCreate:              c.AutoCreate,
 		MaxStreams:              c.MaxStreams,
 		MaxCaches:               c.MaxCaches,
+		MaxNameBytes:            c.MaxNameBytes,
 		CacheMaxBytes:           c.CacheMaxBytes,
 	}
 	if o.RingEntries == 0 {

@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"math"
 	"net/http"
@@ -78,10 +77,8 @@ func (d *Daemon) setProbes(r *http.Request) (any, error) {
 		Mode     *bpf.Mode `json:"mode"`
 		RunStats *bool     `json:"run_stats"`
 	}
-	dec := json.NewDecoder(r.Body)
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&body); err != nil {
-		return nil, badRequest("request body: %w", err)
+	if err := readBody(r, &body); err != nil {
+		return nil, err
 	}
 	if body.Mode != nil {
 		if err := d.probes.SetMode(*body.Mode); err != nil {

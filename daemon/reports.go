@@ -130,8 +130,12 @@ func (d *Daemon) status() Status {
 	return s
 }
 
-func byKey[T any](list []T, key func(T) string) []T {
-	slices.SortFunc(list, func(a, b T) int { return strings.Compare(key(a), key(b)) })
+// sortByKey sorts a list by tenant, namespace and name.
+func sortByKey[T any](list []T, key func(T) broker.Key) []T {
+	slices.SortFunc(list, func(a, b T) int {
+		k, l := key(a), key(b)
+		return cmp.Or(strings.Compare(k.Tenant, l.Tenant), strings.Compare(k.Namespace, l.Namespace), strings.Compare(k.Name, l.Name))
+	})
 	return list
 }
 
@@ -143,7 +147,9 @@ func (d *Daemon) streamReports() []StreamReport {
 			Worker: s.Worker, Subscriptions: s.Subscriptions, OldestSeq: s.OldestSeq, NextSeq: s.NextSeq, RingBytes: s.RingBytes,
 		})
 	}
-	return byKey(out, func(s StreamReport) string { return s.Tenant + "/" + s.Namespace + "/" + s.Stream })
+	return sortByKey(out, func(s StreamReport) broker.Key {
+		return broker.Key{Tenant: s.Tenant, Namespace: s.Namespace, Name: s.Stream}
+	})
 }
 
 func (d *Daemon) cacheReports() []CacheReport {
@@ -151,7 +157,9 @@ func (d *Daemon) cacheReports() []CacheReport {
 	for _, c := range d.broker.Caches() {
 		out = append(out, CacheReport{Tenant: c.Key.Tenant, Namespace: c.Key.Namespace, Cache: c.Key.Name, Entries: c.Entries, Bytes: c.Bytes})
 	}
-	return byKey(out, func(c CacheReport) string { return c.Tenant + "/" + c.Namespace + "/" + c.Cache })
+	return sortByKey(out, func(c CacheReport) broker.Key {
+		return broker.Key{Tenant: c.Tenant, Namespace: c.Namespace, Name: c.Cache}
+	})
 }
 
 func (d *Daemon) connectionReports() []ConnectionReport {
@@ -208,7 +216,9 @@ func (d *Daemon) ledgerReports() []LedgerReport {
 		}
 		out = append(out, r)
 	}
-	return byKey(out, func(l LedgerReport) string { return l.Tenant + "/" + l.Namespace + "/" + l.Stream })
+	return sortByKey(out, func(l LedgerReport) broker.Key {
+		return broker.Key{Tenant: l.Tenant, Namespace: l.Namespace, Name: l.Stream}
+	})
 }
 
 func stageReport(l *broker.Ledger, st broker.Stage) StageReport {

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"felix/broker"
 	"felix/transport"
 )
 
@@ -188,39 +189,52 @@ func (c *Config) checkBudgets() error {
 func (c *Config) checkRegistry() error {
 	r := c.Registry
 	for i, t := range r.Tenants {
-		if err := checkIDs(fmt.Sprintf("registry.tenants[%d]", i), t); err != nil {
+		if err := c.checkNames(fmt.Sprintf("registry.tenants[%d]", i), "tenant", t); err != nil {
 			return err
 		}
 	}
 	for i, n := range r.Namespaces {
-		if err := checkIDs(fmt.Sprintf("registry.namespaces[%d]", i), n.Tenant, n.Namespace); err != nil {
+		if err := c.checkNames(fmt.Sprintf("registry.namespaces[%d]", i), "tenant", n.Tenant, "namespace", n.Namespace); err != nil {
 			return err
 		}
 	}
+	first := map[broker.Key]int{}
 	for i, s := range r.Streams {
 		at := fmt.Sprintf("registry.streams[%d]", i)
-		if err := checkIDs(at, s.Tenant, s.Namespace, s.Stream); err != nil {
+		if err := c.checkNames(at, "tenant", s.Tenant, "namespace", s.Namespace, "stream", s.Stream); err != nil {
 			return err
 		}
 		if s.RingEntries < 0 || s.RingBytes < 0 {
 			return settingErrorf(at, "", "negative ring limit")
 		}
+		key := broker.Key{Tenant: s.Tenant, Namespace: s.Namespace, Name: s.Stream}
+		j, twice := first[key]
+		if twice && r.Streams[j] != s {
+			e := settingErrorf(at, "", "stream %s has other options than", Quoted(key.String()))
+			e.Other = fmt.Sprintf("registry.streams[%d]", j)
+			return e
+		}
+		if !twice {
+			first[key] = i
+		}
 	}
 	for i, k := range r.Caches {
-		if err := checkIDs(fmt.Sprintf("registry.caches[%d]", i), k.Tenant, k.Namespace, k.Cache); err != nil {
+		if err := c.checkNames(fmt.Sprintf("registry.caches[%d]", i), "tenant", k.Tenant, "namespace", k.Namespace, "cache", k.Cache); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// maxIDBytes is what the binary layouts can carry (a u16 length).
-const maxIDBytes = 65535
-
-func checkIDs(at string, ids ...string) error {
-	for _, id := range ids {
-		if id == "" || len(id) > maxIDBytes {
-			return settingErrorf(at, "", "a name is missing, empty or longer than %d bytes", maxIDBytes)
+// checkNames checks the names of a registry entry, given as pairs of what they
+// name and the name.
+func (c *Config) checkNames(at string, pairs ...string) error {
+	for i := 0; i < len(pairs); i += 2 {
+		switch what, name := pairs[i], pairs[i+1]; {
+		case name == "":
+			return settingErrorf(at, "", "%s is missing or empty", what)
+		case len(name) > c.MaxNameBytes:
+			return settingErrorf(at, "", "%s has %d bytes, at most %d (max_name_bytes)", what, len(name), c.MaxNameBytes)
 		}
 	}
 	return nil

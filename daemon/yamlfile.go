@@ -32,7 +32,7 @@ func applyYAML(c *Config, name string, text []byte, sources map[string]string) e
 	if root.Kind == yaml.ScalarNode && root.ShortTag() == "!!null" {
 		return nil // only comments
 	}
-	d := yamlDecoder{file: name}
+	d := yamlDecoder{file: name, sources: sources}
 	if root.Kind != yaml.MappingNode {
 		return fmt.Errorf("%s: the file is %s, not a list of settings `key: value`", d.where(root), kindName(root))
 	}
@@ -51,7 +51,10 @@ func applyYAML(c *Config, name string, text []byte, sources map[string]string) e
 
 // yamlDecoder turns nodes into Go values, refusing everything that yaml.v3
 // would convert or skip without a word.
-type yamlDecoder struct{ file string }
+type yamlDecoder struct {
+	file    string
+	sources map[string]string
+}
 
 func (d yamlDecoder) where(n *yaml.Node) string { return fmt.Sprintf("%s:%d", d.file, n.Line) }
 
@@ -91,9 +94,11 @@ func (d yamlDecoder) value(n *yaml.Node, v reflect.Value, path string) error {
 		}
 		list := reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content))
 		for i, item := range n.Content {
-			if err := d.value(item, list.Index(i), fmt.Sprintf("%s[%d]", path, i)); err != nil {
+			at := fmt.Sprintf("%s[%d]", path, i)
+			if err := d.value(item, list.Index(i), at); err != nil {
 				return err
 			}
+			d.sources[at] = "file " + d.where(item)
 		}
 		v.Set(list)
 		return nil
@@ -142,6 +147,9 @@ func setScalar(v reflect.Value, text, tag string) error {
 	if tag != "!!int" {
 		return fmt.Errorf("is %q, want %s", text, wanted(v))
 	}
+	if leadingZero(text) {
+		return fmt.Errorf("is %q, want %s without leading zeros", text, wanted(v))
+	}
 	text = strings.ReplaceAll(text, "_", "")
 	var err error
 	if v.CanUint() {
@@ -159,6 +167,14 @@ func setScalar(v reflect.Value, text, tag string) error {
 		return fmt.Errorf("is %q, want %s", text, wanted(v))
 	}
 	return nil
+}
+
+// leadingZero reports whether a number starts with a zero that is not all of it:
+// for some readers of YAML that makes it octal, for others and for the
+// environment it does not. 0x and the like are clear.
+func leadingZero(text string) bool {
+	digits := strings.TrimLeft(text, "+-")
+	return len(digits) > 1 && digits[0] == '0' && (digits[1] == '_' || '0' <= digits[1] && digits[1] <= '9')
 }
 
 // parseBool takes the words YAML files, environments and people use.
