@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -118,20 +119,24 @@ func (a *app) scope() (tenant, namespace string) {
 
 // create registers a stream or a cache. extra are further fields of the request.
 func (a *app) create(ctx context.Context, collection, kind, name string, extra map[string]any) error {
+	op := kind + " create"
 	tenant, namespace := a.scope()
+	if err := checkNames(op, nameArgument{strings.ToUpper(kind), name}, nameArgument{"--tenant", tenant}, nameArgument{"--namespace", namespace}); err != nil {
+		return err
+	}
 	body := map[string]any{"tenant": tenant, "namespace": namespace, "name": name}
 	for k, v := range extra {
 		body[k] = v
 	}
 	var answer daemon.Created
 	if err := a.admin(ctx, http.MethodPost, "/v1/"+collection, body, &answer); err != nil {
-		return opError(kind+" create "+name, err)
+		return opError(operation(op, name), err)
 	}
 	if a.json() {
 		return a.writeJSON(answer)
 	}
 	if !answer.Created {
-		return a.printf("%s %s/%s/%s exists\n", kind, tenant, namespace, name)
+		return a.printf("%s %s exists\n", kind, path(tenant, namespace, name))
 	}
-	return a.printf("%s %s/%s/%s created\n", kind, tenant, namespace, name)
+	return a.printf("%s %s created\n", kind, path(tenant, namespace, name))
 }

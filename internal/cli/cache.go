@@ -41,13 +41,20 @@ func requireSubcommand(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// withCache runs f on a cache of the broker.
-func (a *app) withCache(ctx context.Context, name string, f func(*client.Cache) error) error {
+// withCache runs f on a cache of the broker, for the key that args names after
+// the cache. Errors start with op and both.
+func (a *app) withCache(ctx context.Context, op string, args []string, f func(*client.Cache) error) error {
+	if err := checkNames(op, nameArgument{"CACHE", args[0]}); err != nil {
+		return err
+	}
+	if err := checkText("KEY", args[1]); err != nil {
+		return opError(op, err)
+	}
 	c, err := a.connect(ctx, nil)
 	if err != nil {
 		return err
 	}
-	err = f(c.Cache(name))
+	err = opError(operation(op, args[:2]...), f(c.Cache(args[0])))
 	if closeErr := closeClient(c); err == nil {
 		err = closeErr
 	}
@@ -75,8 +82,8 @@ func (a *app) cachePutCommand() *cobra.Command {
 					return fmt.Errorf("read input: %w", err)
 				}
 			}
-			return a.withCache(cmd.Context(), args[0], func(c *client.Cache) error {
-				return opError("cache put "+args[0]+" "+args[1], c.Put(cmd.Context(), args[1], value, ttl))
+			return a.withCache(cmd.Context(), "cache put", args, func(c *client.Cache) error {
+				return c.Put(cmd.Context(), args[1], value, ttl)
 			})
 		},
 	}
@@ -97,18 +104,24 @@ func (a *app) cacheGetCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "get CACHE KEY",
 		Short: "Print a value as it is; exit code 1 if there is none",
-		Args:  cobra.ExactArgs(2),
+		Long: `Prints a value as it is, with a line end if standard output is a terminal. With
+--json it is an object: value as text, or value_base64 if it is not UTF-8.
+
+Without a value the exit code is 1; --json then prints {..., "found": false}.`,
+		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			op := "cache get " + args[0] + " " + args[1]
-			return a.withCache(cmd.Context(), args[0], func(c *client.Cache) error {
+			return a.withCache(cmd.Context(), "cache get", args, func(c *client.Cache) error {
 				value, found, err := c.Get(cmd.Context(), args[1])
+				if err == nil && a.json() {
+					err = a.writeJSON(newJSONValue(args[0], args[1], value, found))
+				}
 				switch {
 				case err != nil:
-					return opError(op, err)
-				case a.json():
-					return a.writeJSON(newJSONValue(args[0], args[1], value, found))
+					return err
 				case !found:
-					return opError(op, errNoValue)
+					return errNoValue
+				case a.json():
+					return nil
 				}
 				if isTerminal(a.io.Out) {
 					return a.printf("%s\n", value)
@@ -140,12 +153,12 @@ func (a *app) cacheDeleteCommand() *cobra.Command {
 offers none, the value is replaced by an empty one that expires at once.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withCache(cmd.Context(), args[0], func(c *client.Cache) error {
+			return a.withCache(cmd.Context(), "cache delete", args, func(c *client.Cache) error {
 				err := c.Delete(cmd.Context(), args[1])
 				if errors.Is(err, errors.ErrUnsupported) {
 					err = c.Put(cmd.Context(), args[1], nil, time.Millisecond)
 				}
-				return opError("cache delete "+args[0]+" "+args[1], err)
+				return err
 			})
 		},
 	}

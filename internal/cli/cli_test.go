@@ -190,8 +190,10 @@ func TestJSON(t *testing.T) {
 	if out := felix(t, d.DataDir(), "", "cache", "get", "c", "k", "--json").ok(t); out != `{"cache":"c","key":"k","found":true,"value":"v"}`+"\n" {
 		t.Errorf("cache get --json = %s", out)
 	}
-	if out := felixEnv(t, []string{"FELIX_DATA_DIR=" + d.DataDir(), "FELIX_JSON=1"}, strings.NewReader(""), "cache", "get", "c", "none").ok(t); out != `{"cache":"c","key":"none","found":false}`+"\n" {
-		t.Errorf("cache get of nothing with FELIX_JSON=1 = %s", out)
+	missing := felixEnv(t, []string{"FELIX_DATA_DIR=" + d.DataDir(), "FELIX_JSON=1"}, strings.NewReader(""), "cache", "get", "c", "none")
+	missing.fails(t, 1, "cache get c none: no value")
+	if missing.stdout != `{"cache":"c","key":"none","found":false}`+"\n" {
+		t.Errorf("cache get of nothing with FELIX_JSON=1 = %s", missing.stdout)
 	}
 	var streams []daemon.StreamReport
 	if err := json.Unmarshal([]byte(felix(t, d.DataDir(), "", "stream", "list", "--json").ok(t)), &streams); err != nil || len(streams) != 1 || streams[0].NextSeq != 2 {

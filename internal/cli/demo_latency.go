@@ -23,12 +23,12 @@ const (
 func (a *app) demoLatency(ctx context.Context, e daemon.Endpoint, report *demoReport) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, latencyTimeout, fmt.Errorf("latency: not finished within %v", latencyTimeout))
 	defer cancel()
-	sub, err := connectTo(ctx, e)
+	sub, err := a.connectTo(ctx, e)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = closeClient(sub) }() // nothing was published through it
-	pub, err := connectTo(ctx, e)
+	pub, err := a.connectTo(ctx, e)
 	if err != nil {
 		return err
 	}

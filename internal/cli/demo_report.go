@@ -98,7 +98,7 @@ func (a *app) printDemo(r demoReport) error {
 		}
 	}
 	if !r.OK {
-		return a.printf("demo: FAILED: %s\n", r.Failure)
+		return a.printf("demo: FAILED: %s\n", daemon.Printable(r.Failure))
 	}
 	return a.printf("demo: ok\n")
 }

@@ -26,10 +26,14 @@ const (
 )
 
 // connectTo opens a client of its own to the demo's broker.
-func connectTo(ctx context.Context, e daemon.Endpoint) (*client.Client, error) {
+func (a *app) connectTo(ctx context.Context, e daemon.Endpoint) (*client.Client, error) {
 	t := target{tokenFile: e.TokenFile}
+	limit, err := a.frameLimit()
+	if err != nil {
+		return nil, err
+	}
 	return client.Connect(ctx, client.Config{
-		Addr: e.Addr, CAFile: e.CAFile, Tenant: e.Tenant, Namespace: e.Namespace, TokenSource: t.readToken,
+		Addr: e.Addr, CAFile: e.CAFile, Tenant: e.Tenant, Namespace: e.Namespace, TokenSource: t.readToken, MaxFrameBytes: limit,
 	})
 }
 
@@ -48,7 +52,7 @@ func (a *app) demoTransfer(ctx context.Context, e daemon.Endpoint, dir string, f
 	defer cancel(nil)
 	var subs []*client.Subscription
 	for i := range report.Subscribers {
-		c, err := connectTo(ctx, e)
+		c, err := a.connectTo(ctx, e)
 		if err != nil {
 			return fmt.Errorf("subscriber %d: %w", i+1, err)
 		}
@@ -59,7 +63,7 @@ func (a *app) demoTransfer(ctx context.Context, e daemon.Endpoint, dir string, f
 		}
 		subs = append(subs, s)
 	}
-	publisher, err := connectTo(ctx, e)
+	publisher, err := a.connectTo(ctx, e)
 	if err != nil {
 		return err
 	}

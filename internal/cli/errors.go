@@ -7,6 +7,8 @@ import (
 	"syscall"
 
 	"felix/bench/probe"
+	"felix/client"
+	"felix/daemon"
 )
 
 // Exit codes of felix.
@@ -55,14 +57,37 @@ func opError(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%s: %w", op, err)
+	return fmt.Errorf("%s: %w", op, explain(err))
+}
+
+// A frameLimitError is a request that no frame holds, in the terms of those who
+// set the limit.
+type frameLimitError struct {
+	*client.TooLargeError
+}
+
+func (e *frameLimitError) Error() string {
+	return fmt.Sprintf("too large: the request needs a frame of %d bytes, the frame limit is %d bytes (set %s for felix and max_frame_bytes for felixd)",
+		e.Size, e.Limit, frameLimitVariable)
+}
+
+func (e *frameLimitError) Unwrap() error { return e.TooLargeError }
+
+// explain replaces errors whose text is for programmers.
+func explain(err error) error {
+	var large *client.TooLargeError
+	var explained *frameLimitError
+	if errors.As(err, &large) && !errors.As(err, &explained) {
+		return &frameLimitError{large}
+	}
+	return err
 }
 
 // message is the one line that an error is reported with: what, why, what to
 // do. The parts come from several packages, some of which begin with the
 // project's name.
 func message(err error) string {
-	text := strings.Join(strings.Fields(err.Error()), " ")
+	text := daemon.OneLine(explain(err))
 	for _, prefix := range []string{"felix: ", "felix client: "} {
 		text = strings.ReplaceAll(text, ": "+prefix, ": ")
 		text = strings.TrimPrefix(text, prefix)

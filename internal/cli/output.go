@@ -10,6 +10,8 @@ import (
 	"text/tabwriter"
 
 	"golang.org/x/term"
+
+	"felix/daemon"
 )
 
 // printf writes to standard output.
@@ -21,7 +23,8 @@ func (a *app) printf(format string, args ...any) error {
 // writeJSON writes v as one line of JSON.
 func (a *app) writeJSON(v any) error { return outputError(json.NewEncoder(a.io.Out).Encode(v)) }
 
-// table writes rows with aligned columns; the first row is the heading.
+// table writes rows with aligned columns; the first row is the heading. What a
+// terminal would obey instead of showing it is quoted.
 func (a *app) table(rows [][]string) error {
 	w := tabwriter.NewWriter(a.io.Out, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
@@ -29,7 +32,7 @@ func (a *app) table(rows [][]string) error {
 			if i > 0 {
 				fmt.Fprint(w, "\t")
 			}
-			fmt.Fprint(w, cell)
+			fmt.Fprint(w, daemon.Quoted(cell))
 		}
 		fmt.Fprintln(w)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"felix/client"
+	"felix/daemon"
 )
 
 // pubOptions are the flags of felix pub.
@@ -74,6 +75,9 @@ func (a *app) pub(ctx context.Context, stream string, files []string, o pubOptio
 	if ack == client.AckPerMessage {
 		o.batch = 1
 	}
+	if err := checkNames("pub", nameArgument{"STREAM", stream}); err != nil {
+		return err
+	}
 	if len(files) == 0 {
 		files = []string{"-"}
 	}
@@ -99,10 +103,10 @@ func (a *app) pub(ctx context.Context, stream string, files []string, o pubOptio
 
 // publishError says what to do about a failed publish.
 func publishError(stream string, err error) error {
-	op := "pub " + stream
+	op := operation("pub", stream)
 	var missing *client.NotFoundError
 	if errors.As(err, &missing) {
-		return hint(opError(op, err), "felix stream create %s makes it", stream)
+		return hint(opError(op, err), "felix stream create %s makes it", daemon.Quoted(stream))
 	}
 	return opError(op, err)
 }

@@ -83,15 +83,19 @@ func (a *app) streamDeleteCommand() *cobra.Command {
 }
 
 func (a *app) deleteStream(ctx context.Context, name string) error {
+	const op = "stream delete"
 	tenant, namespace := a.scope()
+	if err := checkNames(op, nameArgument{"STREAM", name}, nameArgument{"--tenant", tenant}, nameArgument{"--namespace", namespace}); err != nil {
+		return err
+	}
 	q := url.Values{"tenant": {tenant}, "namespace": {namespace}, "name": {name}}
 	if err := a.admin(ctx, http.MethodDelete, "/v1/streams?"+q.Encode(), nil, nil); err != nil {
-		return opError("stream delete "+name, err)
+		return opError(operation(op, name), err)
 	}
 	if a.json() {
 		return a.writeJSON(struct {
 			Deleted bool `json:"deleted"`
 		}{true})
 	}
-	return a.printf("stream %s/%s/%s deleted\n", tenant, namespace, name)
+	return a.printf("stream %s deleted\n", path(tenant, namespace, name))
 }

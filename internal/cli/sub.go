@@ -69,6 +69,9 @@ func (a *app) sub(ctx context.Context, stream string, o subOptions) error {
 	if err != nil {
 		return err
 	}
+	if err := checkNames("sub", nameArgument{"STREAM", stream}); err != nil {
+		return err
+	}
 	if o.raw && a.json() {
 		return usagef("--raw does not go with --json")
 	}
@@ -84,7 +87,7 @@ func (a *app) sub(ctx context.Context, stream string, o subOptions) error {
 }
 
 func (a *app) follow(ctx context.Context, c *client.Client, stream string, start client.SubscribeOption, o subOptions) error {
-	op := "sub " + stream
+	op := operation("sub", stream)
 	s, err := c.Subscribe(ctx, stream, start)
 	if err != nil {
 		return subscribeError(op, err)
@@ -92,6 +95,7 @@ func (a *app) follow(ctx context.Context, c *client.Client, stream string, start
 	w := newEventWriter(a, o)
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
+	defer watchReader(a.io.Out, func() { stop(errQuiet) })()
 	events := make(chan []client.Event, 16)
 	var received error
 	done := make(chan struct{})
@@ -104,7 +108,10 @@ func (a *app) follow(ctx context.Context, c *client.Client, stream string, start
 		return errors.Join(err, quietClose(s))
 	}
 	<-done
-	if errors.Is(received, io.EOF) {
+	switch {
+	case errors.Is(context.Cause(ctx), errQuiet):
+		received = errQuiet
+	case errors.Is(received, io.EOF):
 		received = nil
 	}
 	return errors.Join(opError(op, received), quietClose(s))

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -142,6 +143,9 @@ func (a *app) target() (target, error) {
 	}
 	fill(&t.tenant, daemon.DevTenant)
 	fill(&t.namespace, client.DefaultNamespace)
+	if err := errors.Join(checkText("--tenant", t.tenant), checkText("--namespace", t.namespace)); err != nil {
+		return t, err
+	}
 	if t.token == "" && t.tokenFile == "" {
 		return t, hint(errors.New("no access token"), "give --token-file or set FELIX_TOKEN; felix token issue makes one")
 	}
@@ -170,6 +174,29 @@ func (t target) readToken(context.Context) (string, error) {
 	return token, nil
 }
 
+// frameLimitVariable is the environment variable with the largest frame payload.
+// Client and broker have it in common, and should have the same value.
+const frameLimitVariable = "FELIX_MAX_FRAME_BYTES"
+
+// frameLimit is the value of that variable; 0, the default, if it is not set.
+func (a *app) frameLimit() (int, error) {
+	text := a.getenv(frameLimitVariable)
+	if text == "" {
+		return 0, nil
+	}
+	for _, s := range daemon.Settings() {
+		if s.Env != frameLimitVariable {
+			continue
+		}
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || n < s.Min || n > s.Max || text[0] < '1' || text[0] > '9' {
+			return 0, fmt.Errorf("%s: is %q, want %d to %d %s", s.Env, text, s.Min, s.Max, s.Unit)
+		}
+		return int(n), nil
+	}
+	return 0, nil
+}
+
 const (
 	// connectTimeout bounds the first contact: a wrong address must not hang.
 	connectTimeout = 10 * time.Second
@@ -191,6 +218,9 @@ func (a *app) connect(ctx context.Context, change func(*client.Config)) (*client
 		Addr: t.addr, CAFile: t.ca, ServerName: t.serverName,
 		Tenant: t.tenant, Namespace: t.namespace, TokenSource: t.readToken,
 	}
+	if c.MaxFrameBytes, err = a.frameLimit(); err != nil {
+		return nil, err
+	}
 	if change != nil {
 		change(&c)
 	}
@@ -205,12 +235,12 @@ func (a *app) connect(ctx context.Context, change func(*client.Config)) (*client
 
 // connectError says what to do about a failed connection.
 func connectError(t target, err error) error {
-	op := "connect to " + t.addr
+	op := operation("connect to", t.addr)
 	var auth *client.AuthError
 	var handshake *transport.HandshakeError
 	switch {
 	case errors.As(err, &auth):
-		return hint(opError(op, err), "check the token and --tenant %s: felix token inspect shows a token", t.tenant)
+		return hint(opError(op, err), "check the token and --tenant %s: felix token inspect shows a token", daemon.Quoted(t.tenant))
 	case errors.As(err, &handshake):
 		return hint(opError(op, err), "check --ca and --server-name")
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, transport.ErrHandshakeTimeout), errors.Is(err, transport.ErrIdleTimeout):

@@ -80,6 +80,9 @@ func (a *app) issueToken(o issueOptions) error {
 	}
 	tenant := a.value("tenant")
 	fill(&tenant, daemon.DevTenant)
+	if err := errors.Join(checkText("--tenant", tenant), checkText("--subject", o.subject)); err != nil {
+		return opError("token issue", err)
+	}
 	claims := auth.DemoClaims(tenant)
 	claims.Subject = o.subject
 	claims.ExpiresAt = time.Now().Add(o.ttl)

@@ -22,9 +22,11 @@ const commandsIntro = `# Commands
   Another one is named by ` + "`--addr`, `--ca` and `--token-file`" + `. Every global flag has an environment variable, which it beats; both beat ` + "`endpoint.json`" + `.
 * **Output.** The result goes to standard output; ` + "`--json`" + ` makes it one JSON object (` + "`sub`" + `: one a line) with units in the names of numbers.
   Progress goes to standard error, and only to a terminal.
+  In text, names with control characters are quoted and escaped; payloads and cache values are written as they are.
+* **Frame limit.** ` + "`felix`" + ` sends and takes frames of 16 MiB, as the broker does; ` + "`FELIX_MAX_FRAME_BYTES`" + ` changes it, and should be set alike for both.
 * **Errors** are one line on standard error: ` + "`felix: what: why (what to do)`" + `.
 * **Exit codes**: 0 success, 1 failure, 2 wrong usage, 3 a measurement that is none, 128 + n ended by signal n (130 for Ctrl-C).
-* **Pipes.** ` + "`felix sub s | head`" + ` ends quietly with 0 when its reader is gone.
+* **Pipes.** ` + "`felix sub s | head`" + ` ends quietly with 0 when its reader is gone, on Linux also while the stream is quiet; elsewhere at the next message.
 
 Commands that administrate (` + "`stream`, `cache create`, `cache list`" + `) use the [admin interface](admin.md) of the broker on this host, the others the protocol.
 `
