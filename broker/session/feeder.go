@@ -119,6 +119,7 @@ func (f *feeder) live(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		n := len(frames)
 		f.wakeups.Add(1)
 		if delay > 0 {
 			frames, err = f.gather(ctx, l, frames, delay)
@@ -132,7 +133,7 @@ func (f *feeder) live(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		clear(frames) // the next wait may be long: keep no frame alive
+		clear(taken[:n]) // the next wait may be long: keep no frame alive
 	}
 }
 

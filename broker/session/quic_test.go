@@ -242,6 +242,6 @@ func TestQUICDrain(t *testing.T) {
 			t.Errorf("%d acked, %d delivered", acked, delivered)
 		}
 	}, func(cfg *Config, _ *broker.Options) {
-		cfg.DrainGrace, cfg.DrainIdle, cfg.CloseLinger = 300*time.Millisecond, patience, time.Second
+		cfg.DrainGrace, cfg.DrainIdle, cfg.CloseLinger = 2*time.Second, patience, time.Second
 	})
 }

@@ -201,9 +201,9 @@ func (q *replies) flush() error {
 	return nil
 }
 
-// finish writes everything that is owed, waiting for outcomes, and returns why
-// nothing can be written any more. Nothing may be queued afterwards. After the
-// call nobody writes to the stream.
+// finish writes everything that is owed, waiting for outcomes, and returns why a
+// reply was lost. Nothing may be queued afterwards. After the call nobody writes
+// to the stream.
 func (q *replies) finish() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -224,8 +224,9 @@ func (q *replies) finish() error {
 	}
 	if q.lost {
 		q.count.add(RepliesLost, 1)
+		return q.err
 	}
-	return q.err
+	return nil
 }
 
 // fail gives up everything that is owed, because of err.

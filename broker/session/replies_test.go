@@ -236,6 +236,9 @@ func TestRepliesFail(t *testing.T) {
 		if err := q.flush(); err != nil {
 			t.Error(err)
 		}
+		if err := q.finish(); err != nil {
+			t.Error("nothing was lost, but", err)
+		}
 		q.push(reply{kind: replyAck})
 		if err := q.flush(); !errors.Is(err, errGone) {
 			t.Errorf("flush: %v", err)

@@ -59,6 +59,8 @@ func (s *controlStream) openEvents() (SendStream, error) {
 	switch {
 	case err == nil:
 		return out, nil
+	case s.conn.accepting.Err() != nil:
+		return nil, errors.New(wire.ShutdownReason)
 	case errors.Is(err, context.DeadlineExceeded):
 		return nil, fmt.Errorf("cannot open event stream: client allowed no further stream within %v", s.conn.server.cfg.OpenTimeout)
 	}
