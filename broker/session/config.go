@@ -104,15 +104,20 @@ type Config struct {
 	Offsets Offsets
 
 	// DrainGrace is how long Drain goes on serving the streams that are open. 0:
-	// half of the time Drain is given, at least 1 s; 12.5 s if it is given no
-	// limit. Half of it again is for the queues of subscriptions.
+	// a fifth of the time Drain is given, at least 1 s; 5 s if it is given no
+	// limit. The queues of subscriptions may take all the time that is left, but
+	// one whose client takes nothing for half of the grace, at least 2 s, is given
+	// up.
 	DrainGrace time.Duration
 	// DrainIdle is how long a stream must be silent during a drain to count as
 	// finished.
 	DrainIdle time.Duration
 	// CloseLinger is the time between the last write of a drain and the close of
-	// the connection, which would discard what is still on its way.
-	CloseLinger time.Duration
+	// the connection, which would discard what is still on its way. EventLinger
+	// counts instead where events were written during the drain: the close also
+	// discards what a client has received and not read yet. It is at least
+	// CloseLinger.
+	CloseLinger, EventLinger time.Duration
 }
 
 // DefaultConfig returns the settings that zero fields stand for, with publishes
@@ -135,6 +140,7 @@ func DefaultConfig() Config {
 		MaxBytesPerWrite:        64 << 10,
 		DrainIdle:               250 * time.Millisecond,
 		CloseLinger:             100 * time.Millisecond,
+		EventLinger:             time.Second,
 	}
 }
 
@@ -154,6 +160,8 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.MaxBytesPerWrite, d.MaxBytesPerWrite)
 	orDefault(&c.DrainIdle, d.DrainIdle)
 	orDefault(&c.CloseLinger, d.CloseLinger)
+	orDefault(&c.EventLinger, d.EventLinger)
+	c.EventLinger = max(c.EventLinger, c.CloseLinger)
 	return c
 }
 

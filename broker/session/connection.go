@@ -29,11 +29,14 @@ type connection struct {
 	writers sync.WaitGroup // writers of replies whose outcome came late
 	feeders sync.WaitGroup // subscriptions
 
+	delivering sync.WaitGroup // subscriptions that a drain has not given up
+
 	mu              sync.Mutex
 	tenant, subject string
 	inputs          map[*input]*replies // client-opened streams; nil for uni streams
 	subs            map[*feeder]struct{}
 	draining        bool
+	delivered       bool // events were written during a drain
 }
 
 func newConnection(s *Server, c Conn, id uint64) *connection {
@@ -129,12 +132,19 @@ func (c *connection) addFeeder(f *feeder) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.subs[f] = struct{}{}
+	c.delivering.Add(1)
 }
 
 func (c *connection) removeFeeder(f *feeder) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.subs, f)
+	if c.draining && f.out.bytes.Load() > f.before {
+		c.delivered = true
+	}
+	if !f.givenUp {
+		c.delivering.Done()
+	}
 }
 
 // beginDrain takes no more streams, and lets those that are open end. It reports
@@ -146,6 +156,9 @@ func (c *connection) beginDrain() (busy bool) {
 	c.draining = true
 	for in := range c.inputs {
 		in.drain()
+	}
+	for f := range c.subs {
+		f.before = f.out.bytes.Load()
 	}
 	return len(c.inputs)+len(c.subs) > 0
 }
@@ -163,17 +176,40 @@ func (c *connection) stopStreams() int {
 	return len(c.inputs)
 }
 
+// linger is how long to wait for the client before the connection is closed.
+func (c *connection) linger() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.delivered {
+		return c.server.cfg.EventLinger
+	}
+	return c.server.cfg.CloseLinger
+}
+
 func (c *connection) isDraining() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.draining
 }
 
-// openSubscriptions returns how many there are.
-func (c *connection) openSubscriptions() int {
+// giveUp stops waiting for the subscriptions of which stuck says so, and returns
+// how many these are. What is queued for them is dropped; their streams end with
+// the connection.
+func (c *connection) giveUp(stuck func(*feeder) bool) int {
+	var up []*feeder
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.subs)
+	for f := range c.subs {
+		if !f.givenUp && stuck(f) {
+			f.givenUp = true
+			up = append(up, f)
+		}
+	}
+	c.mu.Unlock()
+	for _, f := range up {
+		f.sub.Discard()
+		c.delivering.Done()
+	}
+	return len(up)
 }
 
 func (c *connection) stats(now time.Time) ConnectionStats {

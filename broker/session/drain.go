@@ -10,7 +10,7 @@ import (
 // DrainError says what a drain had to cut short.
 type DrainError struct {
 	// Streams are client-opened streams that were still busy, Subscriptions
-	// those with events that had not been written.
+	// those whose client did not take, or not in time, the events they were owed.
 	Streams, Subscriptions int
 }
 
@@ -21,18 +21,27 @@ func (e *DrainError) Error() string {
 // defaultGrace is Config.DrainGrace where Drain is given no limit, minGrace the
 // least it is otherwise.
 const (
-	defaultGrace = 12500 * time.Millisecond
+	defaultGrace = 5 * time.Second
 	minGrace     = time.Second
 )
+
+// minStall is the least time for which a subscription must have taken nothing to
+// be given up. It is long enough for a client that does not get to run.
+const minStall = 2 * time.Second
+
+// minReserve is what is kept of Drain's time for closing, beside the linger time.
+const minReserve = 250 * time.Millisecond
 
 // Drain ends the service in order and closes the broker. It takes no further
 // connections and no further streams; lets the client-opened streams go on until
 // they are idle, or the grace is over; answers everything that is owed; lets
 // the broker publish what it accepted, and the subscriptions write what is
-// queued; then closes every connection with code 0 and "broker shutting down".
+// queued, for as long as their clients take it; then closes every connection with
+// code 0 and "broker shutting down". Nearly all of the time that ctx has may go
+// into writing.
 //
-// The error is a *DrainError if not all of that could be done within the grace,
-// and ctx's error if ctx ended it: then the connections are closed as they are.
+// The error is a *DrainError if not all of that could be done, and ctx's error if
+// ctx ended it: then the connections are closed as they are.
 // A second call waits for the first one.
 func (s *Server) Drain(ctx context.Context) error {
 	s.mu.Lock()
@@ -50,7 +59,7 @@ func (s *Server) Drain(ctx context.Context) error {
 	s.mu.Unlock()
 	defer close(s.drained)
 
-	d := drain{server: s, conns: s.connections(), grace: s.grace(ctx)}
+	d := drain{server: s, conns: s.connections(), grace: s.grace(ctx), began: time.Now()}
 	err := d.run(ctx)
 	for _, c := range d.conns {
 		shutDown(c.conn)
@@ -70,7 +79,7 @@ func (s *Server) grace(ctx context.Context) time.Duration {
 	if !ok {
 		return defaultGrace
 	}
-	return max(minGrace, time.Until(end)/2)
+	return max(minGrace, time.Until(end)/5)
 }
 
 // drain is one run of Drain.
@@ -78,6 +87,7 @@ type drain struct {
 	server        *Server
 	conns         []*connection
 	grace         time.Duration
+	began         time.Time
 	streams, subs int // cut short
 }
 
@@ -106,21 +116,59 @@ func (d *drain) run(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	// The queues of subscriptions end once the broker has published all it
-	// accepted. Only a blocking subscriber can keep it from that.
-	limited, cancel := context.WithTimeout(ctx, d.grace/2)
+	return d.deliver(ctx, &feeders)
+}
+
+// deliver has the broker publish all it accepted, which ends the queues of
+// subscriptions, and waits until these are written. Only a subscription whose
+// client takes nothing can keep it from either; that one is given up.
+func (d *drain) deliver(ctx context.Context, feeders *sync.WaitGroup) error {
+	limited, cancel := d.limit(ctx)
 	defer cancel()
-	_ = d.server.broker.Close(limited) // the limit is told by d.subs
-	if !wait(limited, d.grace, &feeders) {
-		for _, c := range d.conns {
-			d.subs += c.openSubscriptions()
+	done := make(chan struct{})
+	go func() {
+		_ = d.server.broker.Close(limited) // who keeps it from publishing is told by d.subs
+		feeders.Wait()
+		close(done)
+	}()
+	stall := max(d.grace/2, minStall)
+	ticker := time.NewTicker(stall / 8)
+	defer ticker.Stop()
+	for now := time.Now(); ; {
+		d.giveUp(now, stall, limited.Err() != nil)
+		select {
+		case <-done:
+			return nil
+		case <-ctx.Done():
+			d.giveUp(now, 0, true)
+			return context.Cause(ctx)
+		case now = <-ticker.C:
 		}
-		d.server.count.add(DrainCutSubscriptions, uint64(d.subs))
 	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
+}
+
+// limit returns a context that ends early enough to close the connections in
+// order before ctx ends.
+func (d *drain) limit(ctx context.Context) (context.Context, context.CancelFunc) {
+	end, ok := ctx.Deadline()
+	if !ok {
+		return context.WithCancel(ctx)
 	}
-	return nil
+	reserve := min(d.server.cfg.EventLinger+minReserve, time.Until(end)/4)
+	return context.WithDeadline(ctx, end.Add(-reserve))
+}
+
+// giveUp gives up the subscriptions whose client has taken nothing for the time
+// of a stall within the drain, or all that are left.
+func (d *drain) giveUp(now time.Time, stall time.Duration, all bool) {
+	n := 0
+	for _, c := range d.conns {
+		n += c.giveUp(func(f *feeder) bool {
+			return all || min(f.out.blockedFor(now), now.Sub(d.began)) >= stall
+		})
+	}
+	d.subs += n
+	d.server.count.add(DrainCutSubscriptions, uint64(n))
 }
 
 // wait reports whether wg got to zero within the time.
@@ -146,9 +194,9 @@ func wait(ctx context.Context, limit time.Duration, wg *sync.WaitGroup) bool {
 // discards what is on its way.
 func (c *connection) leave(busy bool) {
 	c.streams.Wait()
-	c.feeders.Wait()
+	c.delivering.Wait()
 	if busy {
-		timer := time.NewTimer(c.server.cfg.CloseLinger)
+		timer := time.NewTimer(c.linger())
 		defer timer.Stop()
 		select {
 		case <-timer.C:

@@ -247,8 +247,22 @@ func (w *eventWriter) release() {
 	}
 }
 
+// maxPut bounds one write to the stream, so that a client that takes a large
+// frame slowly is told from one that takes nothing.
+const maxPut = 256 << 10
+
 // put writes b. It blocks while the client takes nothing.
 func (w *eventWriter) put(b []byte) error {
+	for len(b) > maxPut {
+		if err := w.putPiece(b[:maxPut]); err != nil {
+			return err
+		}
+		b = b[maxPut:]
+	}
+	return w.putPiece(b)
+}
+
+func (w *eventWriter) putPiece(b []byte) error {
 	w.blocked.Store(time.Now().UnixNano())
 	_, err := w.stream.Write(b)
 	w.blocked.Store(0)

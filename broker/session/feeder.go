@@ -21,6 +21,9 @@ type feeder struct {
 
 	told chan error // whether the client knows that it is subscribed
 
+	givenUp bool   // by a drain; guarded by conn.mu
+	before  uint64 // bytes written before the drain; guarded by conn.mu
+
 	replaying atomic.Bool
 	wakeups   atomic.Uint64
 }
@@ -119,7 +122,6 @@ func (f *feeder) live(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		n := len(frames)
 		f.wakeups.Add(1)
 		if delay > 0 {
 			frames, err = f.gather(ctx, l, frames, delay)
@@ -133,7 +135,7 @@ func (f *feeder) live(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		clear(taken[:n]) // the next wait may be long: keep no frame alive
+		clear(frames) // the next wait may be long: keep no frame alive
 	}
 }
 
