@@ -18,6 +18,11 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	// Programs built with the race detector sleep for a second at their end.
+	os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE"))
+	if spec := os.Getenv(childEnv); spec != "" {
+		os.Exit(childMain(spec))
+	}
 	code := m.Run()
 	testkit.RemovePrograms()
 	os.Exit(code)
