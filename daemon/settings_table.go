@@ -153,6 +153,8 @@ var settingDocs = map[string]Setting{
 		Doc: "Streams that can exist at the same time."},
 	"max_caches": {Group: groupState, Min: 1, Max: 1 << 24,
 		Doc: "Cache scopes that can exist at the same time."},
+	"max_name_bytes": {Group: groupState, Unit: "bytes", Min: 1, Max: 65535,
+		Doc: "Longest name of a tenant, namespace, stream or cache that is made, by the registry, the admin interface or on first use."},
 	"auto_create": {Group: groupState,
 		Doc: "Make a stream or cache of a registered namespace when it is first used."},
 	"registry": {Group: groupState, Reload: true,

@@ -418,3 +418,25 @@ func TestDrainTakesASlowRequest(t *testing.T) {
 		e.close()
 	})
 }
+
+// A subscribe that waits for stream credit is told that the broker shuts down.
+func TestDrainRefusesSubscribe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		c := e.dial(func(l *memLink) { l.uniCredit = 0 })
+		s := c.control()
+		s.send(&wire.Subscribe{TenantID: testTenant, Namespace: testNS, Stream: topic})
+		synctest.Wait()
+		var draining sync.WaitGroup
+		draining.Go(func() {
+			if err := e.server.Drain(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+		expectError(s, "broker shutting down")
+		s.ended()
+		draining.Wait()
+		c.closedByDrain(t)
+		e.close()
+	})
+}

@@ -122,6 +122,7 @@ func (f *feeder) live(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		n := len(frames)
 		f.wakeups.Add(1)
 		if delay > 0 {
 			frames, err = f.gather(ctx, l, frames, delay)
@@ -135,7 +136,7 @@ func (f *feeder) live(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		clear(frames) // the next wait may be long: keep no frame alive
+		clear(taken[:n]) // the next wait may be long: keep no frame alive
 	}
 }
 
