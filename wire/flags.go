@@ -33,6 +33,12 @@ const (
 // Has reports whether all of bits are set.
 func (f Flags) Has(bits Flags) bool { return f&bits == bits }
 
-// Unknown returns the bits no decoder of this package knows. A frame that has
-// any must be refused as a whole, for each bit changes the layout.
-func (f Flags) Unknown() Flags { return f &^ DecodableFlags }
+// Unknown returns the bits no decoder of this package knows; FlagKeyed is one of
+// them except on a publish batch. A frame that has any must be refused as a
+// whole, for each bit changes the layout.
+func (f Flags) Unknown() Flags {
+	if f.Has(FlagPublishBatch) {
+		return f &^ DecodableFlags
+	}
+	return f &^ KnownFlags
+}

@@ -37,6 +37,7 @@ var errBadRead = errors.New("wire: reader returned an impossible count")
 type FrameReader struct {
 	r        io.Reader
 	maxFrame int
+	budget   Budget
 
 	buf        []byte // current slab; buf[start:end] is read and not handed out
 	start, end int
@@ -108,7 +109,9 @@ func (r *FrameReader) next() (Frame, error) {
 	}
 	n := HeaderLen + int(h.Length)
 	if n > largeFrame && n > len(r.buf)-r.start {
-		r.startLarge(n)
+		if err := r.startLarge(n); err != nil {
+			return Frame{}, err
+		}
 		return r.readLarge()
 	}
 	raw, err := r.readSmall(n)
@@ -136,11 +139,16 @@ func (r *FrameReader) readSmall(n int) ([]byte, error) {
 
 // startLarge begins a frame of n bytes in memory of its own. The slab stays for
 // the headers and small frames that follow.
-func (r *FrameReader) startLarge(n int) {
-	r.have, r.need = r.end-r.start, n
-	r.own = make([]byte, min(n, max(r.trusted, 2*r.have, firstSlab)))
+func (r *FrameReader) startLarge(n int) error {
+	have := r.end - r.start
+	size := min(n, max(r.trusted, 2*have, firstSlab))
+	if err := r.take(0, size); err != nil {
+		return err
+	}
+	r.own, r.have, r.need = make([]byte, size), have, n
 	copy(r.own, r.buf[r.start:r.end])
 	r.start = r.end
+	return nil
 }
 
 // readLarge completes the frame that startLarge began. Its memory grows with the
@@ -148,7 +156,11 @@ func (r *FrameReader) startLarge(n int) {
 func (r *FrameReader) readLarge() (Frame, error) {
 	for r.have < r.need {
 		if r.have == len(r.own) {
-			bigger := make([]byte, min(r.need, 2*r.have))
+			size := min(r.need, 2*r.have)
+			if err := r.take(len(r.own), size); err != nil {
+				return Frame{}, err
+			}
+			bigger := make([]byte, size)
 			copy(bigger, r.own)
 			r.own = bigger
 		}

@@ -1,6 +1,9 @@
 package wire
 
-import "errors"
+import (
+	"bytes"
+	"errors"
+)
 
 // maxTypeInError is how many bytes of a foreign type name an error quotes.
 const maxTypeInError = 40
@@ -43,6 +46,14 @@ func ParseMessage(payload []byte) (Message, error) {
 		return nil, &MessageError{Type: m.Type(), Field: d.field.String(), Err: d.err}
 	}
 	return m, nil
+}
+
+// DecodeCost returns about how many bytes ParseMessage allocates at most for
+// payload. Most of it is for the items of a batch: many short ones are larger as
+// slices than as text.
+func DecodeCost(payload []byte) int {
+	const sliceHeader = 24
+	return len(payload) + sliceHeader*(bytes.Count(payload, []byte{'"'})/2)
 }
 
 // message builds the message of the given type from the scanned members, or

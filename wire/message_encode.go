@@ -40,6 +40,32 @@ func AppendMessageFrame(dst []byte, m Message) ([]byte, error) {
 	return buf, nil
 }
 
+// AppendCacheValueAround appends the frame of m to dst without the base64 text of
+// m.Value, which must not be nil: base64.StdEncoding of it belongs at index split
+// of the result, and is counted in the frame's header. So a large value can be
+// written in pieces. Errors are those of AppendMessageFrame.
+func AppendCacheValueAround(dst []byte, m *CacheValue) (frame []byte, split int, err error) {
+	start := len(dst)
+	e := encoder{buf: AppendHeader(dst, 0, 0)}
+	e.begin(typeCacheValue)
+	e.cacheKey(m.TenantID, m.Namespace, m.Cache, m.Key)
+	e.name("value")
+	e.buf = append(e.buf, '"')
+	split = len(e.buf)
+	e.buf = append(e.buf, '"')
+	e.optional("request_id", m.RequestID)
+	e.buf = append(e.buf, '}')
+	n := len(e.buf) - start - HeaderLen + base64.StdEncoding.EncodedLen(len(m.Value))
+	if e.err == nil && uint64(n) > math.MaxUint32 {
+		e.err = ErrFrameOverflow
+	}
+	if e.err != nil {
+		return dst, start, &MessageError{Type: e.typ, Field: e.field, Err: e.err}
+	}
+	PutHeader(e.buf[start:], 0, n)
+	return e.buf, split, nil
+}
+
 // encoder appends the members of one JSON object. The first error sticks.
 type encoder struct {
 	buf   []byte
