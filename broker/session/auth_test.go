@@ -158,23 +158,28 @@ func TestAuthTimeout(t *testing.T) {
 }
 
 // Only so many streams of a connection are in their handshake at a time; further
-// ones are not read, and have their turn and their full time later. Nobody else
-// waits for them.
+// ones are not read, and their time runs all the same. Nobody else waits for
+// them.
 func TestHandshakesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t, func(cfg *Config, _ *broker.Options) { cfg.MaxHandshakes = 2 })
 		c := e.dial()
+		good := c.control()
 		start := time.Now()
 		silent := []*testStream{c.raw(), c.raw()}
 		synctest.Wait()
+		time.Sleep(time.Second)
+		slow := c.raw()
+		slow.bytes([]byte("FLX1"))
+		time.Sleep(time.Second)
 		waiting := c.raw()
 		waiting.send(&wire.Auth{TenantID: testTenant, Token: e.token()})
 		uni := &testStream{t: t, s: c.link.openUni()}
 		uni.send(&wire.Auth{TenantID: testTenant, Token: e.token()})
 		uni.fin()
 		synctest.Wait()
-		if n := e.count(AuthOK); n != 0 {
-			t.Errorf("%d streams authenticated out of turn", n)
+		if n := e.count(AuthOK); n != 1 {
+			t.Errorf("%d streams authenticated, out of turn", n)
 		}
 		other := e.dial()
 		other.control().alive()
@@ -185,12 +190,133 @@ func TestHandshakesAreBounded(t *testing.T) {
 		for _, s := range silent {
 			expectError(s, "authentication timeout")
 		}
+		expectError(slow, "authentication timeout")
+		if d := time.Since(start); d != 11*time.Second {
+			t.Errorf("a stream that waited for its turn was ended after %v", d)
+		}
 		waiting.alive()
 		for range 5 { // handshakes that are done do not count
 			c.control().alive()
 		}
+		good.alive()
 		c.close()
 		other.close()
+		e.close()
+	})
+}
+
+// What waits for a turn that never comes is ended in its time.
+func TestWaitingForAHandshakeIsLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t, func(cfg *Config, _ *broker.Options) { cfg.MaxHandshakes = 2 })
+		c := e.dial()
+		good := c.control()
+		start := time.Now()
+		var all []*testStream
+		for range 20 {
+			s := c.raw()
+			s.bytes([]byte("FLX1"))
+			all = append(all, s)
+		}
+		for _, s := range all {
+			expectError(s, "authentication timeout")
+			s.ended()
+		}
+		if d := time.Since(start); d != 10*time.Second {
+			t.Errorf("took %v", d)
+		}
+		good.alive()
+		c.close()
+		e.close()
+	})
+}
+
+// A connection of which no stream authenticates is closed, however many streams
+// it opens and whatever they say. A valid token on one of them lifts the limit.
+func TestConnectionAuthTimeout(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		send func(*env, *testClient)
+	}{
+		{"no stream", func(*env, *testClient) {}},
+		{"silent streams", func(_ *env, c *testClient) {
+			for range 100 {
+				c.raw().bytes([]byte("FLX1"))
+				c.link.openUni()
+			}
+		}},
+		{"refused tokens", func(_ *env, c *testClient) {
+			for range 100 {
+				b, err := wire.AppendMessageFrame(nil, &wire.Auth{TenantID: testTenant, Token: "no"})
+				if err != nil {
+					c.t.Error(err)
+				}
+				if _, err := c.link.openStream().Write(b); err != nil {
+					return // closed, as it should be at some time
+				}
+				time.Sleep(time.Second)
+			}
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := newEnv(t)
+				c, other := e.dial(), e.dial()
+				good := other.control()
+				start := time.Now()
+				go tc.send(e, c)
+				<-c.served
+				if d := time.Since(start); d != 10*time.Second {
+					t.Errorf("closed after %v", d)
+				}
+				want := &memAppError{code: 1, reason: "authentication timeout"}
+				if got := c.link.closed.(*memAppError); *got != *want {
+					t.Errorf("closed with %v, want %v", got, want)
+				}
+				time.Sleep(time.Hour)
+				good.alive()
+				if n := e.count(ConnectionAuthTimeouts); n != 1 {
+					t.Errorf("%d counted", n)
+				}
+				other.close()
+				e.close()
+			})
+		})
+	}
+}
+
+// As long as no stream has authenticated, only so many are served. A client that
+// opens many at once and authenticates them is not held up.
+func TestStreamsBeforeAuthAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		c := e.dial()
+		for range 200 {
+			c.raw().bytes([]byte("FLX1"))
+		}
+		synctest.Wait()
+		if n := e.count(ControlStreams); n > 17 { // one more is accepted and waits
+			t.Errorf("%d streams taken from a connection without a token", n)
+		}
+		legit := e.dial()
+		start := time.Now()
+		var all []*testStream
+		for range 41 {
+			all = append(all, legit.raw())
+		}
+		synctest.Wait()
+		for _, s := range all {
+			s.send(&wire.Auth{TenantID: testTenant, Token: e.token()})
+		}
+		for _, s := range all {
+			expect(s, &wire.OK{})
+			s.alive()
+		}
+		if d := time.Since(start); d != 0 {
+			t.Errorf("took %v", d)
+		}
+		legit.close()
+		c.close()
 		e.close()
 	})
 }

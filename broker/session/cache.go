@@ -15,7 +15,7 @@ func (s *controlStream) cachePut(m *wire.CachePut) *ending {
 	if text := s.permits(auth.ActionCacheWrite, m.TenantID, auth.CacheResource(m.TenantID, m.Namespace, m.Cache)); text != "" {
 		return fail(CodeForbidden, text)
 	}
-	c, err := s.conn.server.broker.Cache(broker.Key{Tenant: m.TenantID, Namespace: m.Namespace, Name: m.Cache})
+	c, err := s.conn.server.findCache(broker.Key{Tenant: m.TenantID, Namespace: m.Namespace, Name: m.Cache})
 	if err == nil {
 		err = c.Put(m.Key, m.Value, ttl(m.TTLMillis))
 	}
@@ -34,24 +34,46 @@ func (s *controlStream) cacheGet(m *wire.CacheGet) *ending {
 	if text := s.permits(auth.ActionCacheRead, m.TenantID, auth.CacheResource(m.TenantID, m.Namespace, m.Cache)); text != "" {
 		return fail(CodeForbidden, text)
 	}
-	c, err := s.conn.server.broker.Cache(broker.Key{Tenant: m.TenantID, Namespace: m.Namespace, Name: m.Cache})
+	c, err := s.conn.server.findCache(broker.Key{Tenant: m.TenantID, Namespace: m.Namespace, Name: m.Cache})
 	if err != nil {
 		return s.cacheFailed(m.RequestID, err)
 	}
 	answer := &wire.CacheValue{
 		TenantID: m.TenantID, Namespace: m.Namespace, Cache: m.Cache, Key: m.Key, RequestID: m.RequestID,
 	}
-	if value, ok := c.Get(m.Key); ok {
+	value, ok, held := s.cached(c, m)
+	if ok {
 		answer.Value = value
 		if value == nil {
 			answer.Value = []byte{} // stored empty: not a miss
 		}
 	}
 	if m.RequestID == nil {
-		return &ending{reply: answer, unread: lastRequestUnread}
+		return &ending{reply: answer, held: held, unread: lastRequestUnread}
 	}
-	s.out.message(answer)
+	s.out.push(reply{kind: replyMessage, msg: answer, held: held})
 	return nil
+}
+
+// cached gets a value, and says what the connection was charged for it. A stream
+// that has to wait for room does not hold the value meanwhile, which may be
+// another one afterwards.
+func (s *controlStream) cached(c *broker.Cache, m *wire.CacheGet) (value []byte, ok bool, held int64) {
+	names := len(m.Namespace) + len(m.Cache) + len(m.Key)
+	for {
+		value, ok = c.Get(m.Key)
+		missing := int64(len(value)+2*names) - held // the names also as they are encoded
+		switch {
+		case len(value) <= smallHold || missing <= 0:
+			return value, ok, held
+		case s.out.held.try(missing):
+			return value, ok, held + missing
+		}
+		if !s.out.hold(missing) {
+			return nil, false, held // the stream has ended
+		}
+		held += missing
+	}
 }
 
 // cacheFailed answers a request that could not be served. Errors carry no

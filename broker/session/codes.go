@@ -7,7 +7,8 @@ import "fmt"
 // message with the details comes first wherever the protocol allows one.
 //
 // Connections are only ever closed with code 0 and the reason "broker shutting
-// down", after a drain.
+// down", after a drain, and with CodeAuthTimeout and the reason "authentication
+// timeout".
 type Code uint64
 
 const (
@@ -15,7 +16,8 @@ const (
 	// follows the answer to a subscribe and to a cache request without id, after
 	// which the protocol ends the stream, and is no failure.
 	CodeNone Code = 0
-	// CodeAuthTimeout: no auth message came within the time limit.
+	// CodeAuthTimeout: no auth message came within the time limit. As the code of
+	// a connection's close: none that was accepted.
 	CodeAuthTimeout Code = 1
 	// CodeUnauthenticated: the auth message was refused, was missing or came
 	// twice.
@@ -40,6 +42,8 @@ const (
 	// CodeStalled: the client did not take the replies that were owed at the end
 	// of the stream.
 	CodeStalled Code = 9
+	// CodeFrameTimeout: a large frame was begun and its rest did not come.
+	CodeFrameTimeout Code = 10
 )
 
 var codeNames = [...]string{
@@ -53,6 +57,7 @@ var codeNames = [...]string{
 	CodeRefused:         "refused",
 	CodeShuttingDown:    "shutting_down",
 	CodeStalled:         "stalled",
+	CodeFrameTimeout:    "frame_timeout",
 }
 
 // String returns the code's name.

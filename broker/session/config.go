@@ -47,19 +47,36 @@ func ParseOffsets(s string) (Offsets, error) {
 }
 
 // Config are the settings of a Server. In every field except the booleans and
-// the two waits, zero means the value of [DefaultConfig].
+// the two waits, zero means the value of [DefaultConfig], or what the field says.
 type Config struct {
 	// MaxFrameBytes is the largest frame payload taken or sent, in bytes.
 	MaxFrameBytes int
 	// MaxFrameBytesBeforeAuth is the same for a stream that has not
 	// authenticated.
 	MaxFrameBytesBeforeAuth int
-	// AuthTimeout is how long a stream may take to the end of its auth message.
+	// AuthTimeout is how long a stream may take to the end of its auth message,
+	// and a connection to the first one that is accepted.
 	AuthTimeout time.Duration
 	// MaxHandshakes is how many streams of one connection may be authenticating
-	// at a time. Further ones are not read until one of them is done, so that a
-	// peer without a token can make the broker hold little.
+	// at a time. Further ones are not read until one of them is done, in the time
+	// they have.
 	MaxHandshakes int
+	// MaxStreamsBeforeAuth is how many streams of a connection are served as long
+	// as none has authenticated. Further ones wait unread, so that a peer without
+	// a token can make the broker hold little.
+	MaxStreamsBeforeAuth int
+
+	// FrameBytes and ConnFrameBytes bound the memory of frames of more than 16 KiB
+	// that are being read and handled, in the process and in one connection. One
+	// frame of a connection, and one of the process, may exceed the bound; other
+	// streams with such a frame are not read until there is room. Zero means the
+	// broker's Options.InflightBytes and ConnInflightBytes.
+	FrameBytes, ConnFrameBytes int64
+	// FrameStallTimeout is how long a client may take for the next 256 KiB, or the
+	// rest, of a frame that is charged to them. The time in which the broker does
+	// not read does not count. A quarter of it may be missing, for it is not begun
+	// anew for each of many frames.
+	FrameStallTimeout time.Duration
 
 	// AckOnCommit makes an ack say that the batch has been handed to every
 	// subscriber's queue, instead of that it has been accepted. It may take
@@ -77,6 +94,10 @@ type Config struct {
 	// ReplyQueueBytes is the same bound in bytes of cache values; a single
 	// larger one is let in when nothing else waits.
 	ReplyQueueBytes int
+	// ConnReplyBytes bounds the replies of more than 16 KiB that all control
+	// streams of a connection have waiting, in bytes. One stream may exceed it;
+	// other streams of the connection that owe such a reply wait for room.
+	ConnReplyBytes int64
 	// ReplyStallTimeout is how long a client may take to accept the next piece of
 	// its last replies, once its stream is no longer read. Then the stream is
 	// reset. Before that there is no limit: a client that does not take its
@@ -129,10 +150,13 @@ func DefaultConfig() Config {
 		MaxFrameBytesBeforeAuth: 64 << 10,
 		AuthTimeout:             10 * time.Second,
 		MaxHandshakes:           64,
+		MaxStreamsBeforeAuth:    16,
+		FrameStallTimeout:       30 * time.Second,
 		AckedWait:               broker.WaitBounded,
 		UnackedWait:             broker.WaitForever,
 		ReplyQueue:              2048,
 		ReplyQueueBytes:         1 << 20,
+		ConnReplyBytes:          64 << 20,
 		ReplyStallTimeout:       10 * time.Second,
 		LingerTimeout:           5 * time.Second,
 		LingerBytes:             64 << 20,
@@ -151,6 +175,9 @@ func (c Config) withDefaults() Config {
 	c.MaxFrameBytesBeforeAuth = min(c.MaxFrameBytesBeforeAuth, c.MaxFrameBytes)
 	orDefault(&c.AuthTimeout, d.AuthTimeout)
 	orDefault(&c.MaxHandshakes, d.MaxHandshakes)
+	orDefault(&c.MaxStreamsBeforeAuth, d.MaxStreamsBeforeAuth)
+	orDefault(&c.FrameStallTimeout, d.FrameStallTimeout)
+	orDefault(&c.ConnReplyBytes, d.ConnReplyBytes)
 	orDefault(&c.ReplyQueue, d.ReplyQueue)
 	orDefault(&c.ReplyQueueBytes, d.ReplyQueueBytes)
 	orDefault(&c.ReplyStallTimeout, d.ReplyStallTimeout)

@@ -22,6 +22,15 @@ type connection struct {
 	accepting     context.Context // ends when no further stream is taken
 	stopAccepting context.CancelFunc
 	handshakes    chan struct{} // holds one entry for each stream that authenticates
+	frameMemory   *share
+	replyMemory   *share
+
+	// Until the first stream has authenticated, the connection has limited time
+	// for that, and unproven holds one entry for each stream that is served.
+	unproven    chan struct{}
+	proven      chan struct{} // closed by the first one
+	prove       sync.Once
+	authTimeout *time.Timer
 
 	// What runs for the connection. Whatever adds to a later one is itself in
 	// an earlier one, so they can be waited for in this order.
@@ -43,12 +52,42 @@ func newConnection(s *Server, c Conn, id uint64) *connection {
 	conn := &connection{
 		server: s, id: id, conn: c, account: s.broker.NewAccount(), since: time.Now(),
 		inputs: make(map[*input]*replies), subs: make(map[*feeder]struct{}),
-		handshakes: make(chan struct{}, s.cfg.MaxHandshakes),
+		handshakes:  make(chan struct{}, s.cfg.MaxHandshakes),
+		frameMemory: s.frames.share(s.cfg.ConnFrameBytes), replyMemory: s.replies.share(s.cfg.ConnReplyBytes),
+		unproven: make(chan struct{}, s.cfg.MaxStreamsBeforeAuth), proven: make(chan struct{}),
 	}
 	conn.accepting, conn.stopAccepting = context.WithCancel(c.Context())
 	// Two accept loops, counted from here on so that a drain can wait at once.
 	conn.streams.Add(2)
+	conn.authTimeout = time.AfterFunc(s.cfg.AuthTimeout, conn.unauthenticated)
 	return conn
+}
+
+// unauthenticated closes a connection of which no stream has authenticated.
+func (c *connection) unauthenticated() {
+	select {
+	case <-c.proven:
+		return
+	default:
+	}
+	c.server.count.add(ConnectionAuthTimeouts, 1)
+	// Closing one that has ended is no failure.
+	_ = c.conn.CloseWithError(uint64(CodeAuthTimeout), textAuthTimeout)
+}
+
+// mayServe waits until one more stream may be served, which is at once when one
+// has authenticated, or until there is no use in waiting.
+func (c *connection) mayServe() {
+	select {
+	case <-c.proven:
+		return
+	default:
+	}
+	select {
+	case c.unproven <- struct{}{}:
+	case <-c.proven:
+	case <-c.accepting.Done():
+	}
 }
 
 // serve runs until the connection has ended and returns why it did.
@@ -57,6 +96,7 @@ func (c *connection) serve() error {
 	go c.acceptUniStreams()
 	ctx := c.conn.Context()
 	<-ctx.Done()
+	c.authTimeout.Stop()
 	c.stopAccepting()
 	c.account.Close()
 	c.streams.Wait()
@@ -75,7 +115,9 @@ func (c *connection) acceptStreams() {
 			return
 		}
 		c.server.count.add(ControlStreams, 1)
-		c.streams.Go(newControlStream(c, s).run)
+		cs := newControlStream(c, s)
+		c.mayServe()
+		c.streams.Go(cs.run)
 	}
 }
 
@@ -89,7 +131,9 @@ func (c *connection) acceptUniStreams() {
 			return
 		}
 		c.server.count.add(UniStreams, 1)
-		c.streams.Go(newUniStream(c, s).run)
+		u := newUniStream(c, s)
+		c.mayServe()
+		c.streams.Go(u.run)
 	}
 }
 
@@ -113,6 +157,11 @@ func (c *connection) opened(in *input, out *replies) {
 
 func (c *connection) closed(in *input) {
 	in.handshakeDone()
+	in.release()
+	select {
+	case <-c.unproven: // one less; who held it does not matter
+	default:
+	}
 	if in.woken > 0 {
 		in.account()
 	}
@@ -121,8 +170,13 @@ func (c *connection) closed(in *input) {
 	delete(c.inputs, in)
 }
 
-// identified remembers whose token was seen last.
+// identified remembers whose token was seen last, and lifts the limits of a
+// connection that has none.
 func (c *connection) identified(tenant, subject string) {
+	c.prove.Do(func() {
+		close(c.proven)
+		c.authTimeout.Stop()
+	})
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.tenant, c.subject = tenant, subject

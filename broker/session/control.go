@@ -27,6 +27,7 @@ type controlStream struct {
 type ending struct {
 	code   Code
 	reply  wire.Message
+	held   int64       // what the connection was charged for the reply already
 	unread int64       // bytes of a refused frame that the client may still be sending
 	quiet  bool        // the client has finished sending, or is gone: nobody is to be told
 	after  func(error) // called when the answer was written, or could not be
@@ -41,6 +42,10 @@ var errStopped = errors.New("session: stopped by drain")
 
 func newControlStream(c *connection, s Stream) *controlStream {
 	cs := &controlStream{conn: c, stream: s, in: newInput(s, c), out: newReplies(s, c.server, &c.writers)}
+	cs.out.held.share, cs.out.gone = c.replyMemory, c.conn.Context().Done()
+	// While a stream waits for room, it is not read, but answered.
+	cs.in.onWait = func() { _ = cs.out.flush() } // a failure shows when it goes on
+	cs.out.onWait = cs.in.release
 	c.opened(cs.in, cs.out)
 	return cs
 }
@@ -71,13 +76,15 @@ func (s *controlStream) read() ending {
 		if end := s.frame(f); end != nil {
 			return *end
 		}
+		s.in.release()
 	}
 }
 
 // finish writes what is owed and closes both directions.
 func (s *controlStream) finish(end ending) {
+	s.in.release()
 	if end.reply != nil {
-		s.out.message(end.reply)
+		s.out.push(reply{kind: replyMessage, msg: end.reply, held: end.held})
 	}
 	err := s.out.finish()
 	switch {
@@ -121,6 +128,9 @@ func (s *controlStream) inputEnded(err error) ending {
 	case errors.Is(err, wire.ErrBadMagic), errors.Is(err, wire.ErrBadVersion):
 		count.add(MalformedFrames, 1)
 		return ending{code: CodeMalformed, reply: &wire.Error{Message: err.Error()}}
+	case errors.Is(err, errFrameStalled):
+		count.add(FrameTimeouts, 1)
+		return ending{code: CodeFrameTimeout, reply: &wire.Error{Message: textFrameTimeout}}
 	case errors.Is(err, errStopped), errors.Is(err, os.ErrDeadlineExceeded) && s.in.isDraining():
 		return ending{code: CodeShuttingDown}
 	case errors.Is(err, os.ErrDeadlineExceeded):
@@ -143,7 +153,10 @@ func (s *controlStream) frame(f wire.Frame) *ending {
 		}
 		return s.publishBinary(f)
 	}
-	m, err := wire.ParseMessage(f.Payload())
+	m, err := s.in.message(f)
+	if errors.Is(err, errStopped) {
+		return &ending{code: CodeShuttingDown}
+	}
 	if err != nil {
 		s.conn.server.count.add(MalformedFrames, 1)
 		return &ending{code: CodeMalformed, reply: &wire.Error{Message: err.Error()}}
@@ -199,7 +212,7 @@ func (s *controlStream) authenticate(m *wire.Auth) *ending {
 	s.pub = newPublisher(s.conn, grants)
 	// Replies are written when the reader has nothing to do, so also while a
 	// publish waits. That they cannot be written shows when it goes on.
-	s.pub.onWait = func() { _ = s.out.flush() }
+	s.pub.onWait = s.in.onWait
 	s.in.authenticated()
 	if m.ClientFlags == nil {
 		s.out.message(&wire.OK{})

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"errors"
 	"fmt"
 	"net"
 
@@ -12,13 +13,20 @@ var (
 	// after Drain. It wraps net.ErrClosed.
 	ErrDraining = fmt.Errorf("session: %s: %w", wire.ShutdownReason, net.ErrClosed)
 
+	// errFrameStalled ends a stream whose large frame does not get on.
+	errFrameStalled = errors.New("session: frame not completed in time")
+
 	// errGone is why replies are given up when their connection ends.
 	errGone = fmt.Errorf("session: connection ended: %w", net.ErrClosed)
 )
 
-// textAuthTimeout is the error text for a stream that did not authenticate in
-// time.
+// textAuthTimeout is the error text for a stream, and the close reason for a
+// connection, that did not authenticate in time.
 const textAuthTimeout = "authentication timeout"
+
+// textFrameTimeout is the error text for a frame that was begun and not
+// completed in time.
+const textFrameTimeout = "frame timeout"
 
 // replyTooLargeError: an answer does not fit into a frame.
 type replyTooLargeError struct {

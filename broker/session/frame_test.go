@@ -23,12 +23,12 @@ func TestUnknownFlags(t *testing.T) {
 		expectError(s, "unsupported frame flags")
 		s.send(&wire.Auth{TenantID: testTenant, Token: e.token()})
 		expect(s, &wire.OK{})
-		for _, f := range []wire.Flags{0x0080, 0x0100, 0x2000, 0x8000, 0x0209} {
+		for _, f := range []wire.Flags{0x0080, 0x0100, 0x2000, 0x8000, 0x0209, 0x0040, 0x0048, 0x0060, 0x0042} {
 			s.bytes(wire.AppendHeader(nil, f, 0))
 			expectError(s, "unsupported frame flags")
 		}
 		s.alive()
-		if n := e.count(UnsupportedFlags); n != 6 {
+		if n := e.count(UnsupportedFlags); n != 10 {
 			t.Errorf("%d counted", n)
 		}
 	})

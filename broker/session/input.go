@@ -1,6 +1,8 @@
 package session
 
 import (
+	"errors"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,42 +21,78 @@ type input struct {
 	stage  *broker.WakeupHistogram
 	woken  int // frames since the reader last had to wait
 
-	handshaking bool // holds one of the connection's handshakes
+	since       time.Time // when the stream was accepted
+	handshaking bool      // holds one of the connection's handshakes
+
+	held     hold      // what the large frame in hand was charged
+	onWait   func()    // called before it waits for room; may be nil
+	progress int       // bytes read since checked
+	checked  time.Time // when the time for the next piece of a large frame began
+	limited  bool      // a deadline for that piece is set
 
 	bounded atomic.Bool // draining or stopped: reads need a deadline each
 
 	mu       sync.Mutex // orders the deadlines
 	draining bool
 	stopped  bool
+	stopping chan struct{} // closed with stopped
 }
 
 // discardBuffer is the size of the reads whose bytes are thrown away.
 const discardBuffer = 16 << 10
 
+// minProgress is how many bytes of a large frame, unless it is its rest, the
+// client has to send within Config.FrameStallTimeout.
+const minProgress = 256 << 10
+
 // longAgo is a deadline that has passed.
 var longAgo = time.Unix(1, 0)
 
 func newInput(s ReceiveStream, conn *connection) *input {
-	in := &input{stream: s, idle: conn.server.cfg.DrainIdle, conn: conn, stage: conn.server.readStage}
+	in := &input{
+		stream: s, idle: conn.server.cfg.DrainIdle, conn: conn, stage: conn.server.readStage,
+		since: time.Now(), held: hold{share: conn.frameMemory}, stopping: make(chan struct{}),
+	}
 	in.frames = wire.NewFrameReader(in, conn.server.cfg.MaxFrameBytesBeforeAuth)
+	in.frames.SetBudget(in)
 	return in
 }
 
-// begin waits until the stream may authenticate, for which it then has limited
-// time. It returns errStopped if there is no use in it any more.
+// begin waits until the stream may authenticate. Its time for that runs from
+// when it was accepted, the wait included. It returns errStopped if there is no
+// use in it any more, and os.ErrDeadlineExceeded if the time was over before.
 func (in *input) begin() error {
-	select {
-	case in.conn.handshakes <- struct{}{}:
-	case <-in.conn.accepting.Done():
-		return errStopped
+	end := in.since.Add(in.conn.server.cfg.AuthTimeout)
+	if err := in.handshake(end); err != nil {
+		return err
 	}
 	in.handshaking = true
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if !in.bounded.Load() {
-		in.deadline(time.Now().Add(in.conn.server.cfg.AuthTimeout))
+		in.deadline(end)
 	}
 	return nil
+}
+
+// handshake waits until fewer streams of the connection than may are
+// authenticating.
+func (in *input) handshake(end time.Time) error {
+	select {
+	case in.conn.handshakes <- struct{}{}:
+		return nil
+	default:
+	}
+	timer := time.NewTimer(time.Until(end))
+	defer timer.Stop()
+	select {
+	case in.conn.handshakes <- struct{}{}:
+		return nil
+	case <-in.conn.accepting.Done():
+		return errStopped
+	case <-timer.C:
+		return os.ErrDeadlineExceeded
+	}
 }
 
 // authenticated lifts the limits of the handshake.
@@ -89,7 +127,10 @@ func (in *input) drain() {
 func (in *input) stop() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	in.stopped = true
+	if !in.stopped {
+		in.stopped = true
+		close(in.stopping)
+	}
 	in.bounded.Store(true)
 	in.bound()
 }
@@ -114,13 +155,85 @@ func (in *input) Read(p []byte) (int, error) {
 		in.bound()
 		in.mu.Unlock()
 	}
-	return in.stream.Read(p)
+	n, err := in.stream.Read(p)
+	if in.limited {
+		if in.progress += n; in.progress >= minProgress {
+			in.limit()
+		}
+	}
+	return n, err
+}
+
+// Take implements wire.Budget: it charges the growth of a large frame, and gives
+// the client time for the next piece of it. While it waits nothing is read, which
+// the client sees as flow control.
+func (in *input) Take(n int) error {
+	if in.handshaking {
+		return nil // bounded by their number and the limits of the handshake
+	}
+	if err := in.charge(n); err != nil {
+		return err
+	}
+	in.limit()
+	return nil
+}
+
+// charge adds n bytes to what the frame in hand was charged.
+func (in *input) charge(n int) error {
+	if !in.held.take(int64(n), in.onWait, in.conn.conn.Context().Done(), in.stopping) {
+		return errStopped
+	}
+	return nil
+}
+
+// limit begins the time for the next piece of a large frame. So that frames that
+// follow each other quickly set few deadlines, one that is younger than a
+// quarter of the time stays, and one that is not needed any more is left to
+// expire (see next).
+func (in *input) limit() {
+	in.progress = 0
+	now, d := time.Now(), in.conn.server.cfg.FrameStallTimeout
+	if in.limited && now.Sub(in.checked) < d/4 {
+		return
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if !in.bounded.Load() {
+		in.limited, in.checked = true, now
+		in.deadline(now.Add(d))
+	}
+}
+
+// expired says what it means that a read deadline has passed, and forgets one
+// that no frame needs any more.
+func (in *input) expired(err error) error {
+	if !in.limited || in.bounded.Load() {
+		return err
+	}
+	in.limited = false
+	if in.held.bytes > 0 {
+		return errFrameStalled
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if !in.bounded.Load() {
+		in.deadline(time.Time{})
+	}
+	return nil
+}
+
+// release gives back what was charged for the frame in hand. It must be done
+// with, or held by others at their own charge.
+func (in *input) release() {
+	if in.held.bytes > 0 {
+		in.held.giveAll()
+	}
 }
 
 // buffered reports whether next returns without waiting for the client.
 func (in *input) buffered() bool { return in.frames.Buffered() }
 
-// next returns the next frame.
+// next returns the next frame. The one before must be done with.
 func (in *input) next() (wire.Frame, error) {
 	if in.bounded.Load() && in.isStopped() {
 		return wire.Frame{}, errStopped
@@ -128,11 +241,32 @@ func (in *input) next() (wire.Frame, error) {
 	if in.woken > 0 && !in.frames.Buffered() {
 		in.account()
 	}
-	f, err := in.frames.Next()
-	if err == nil {
-		in.woken++
+	in.release()
+	for {
+		f, err := in.frames.Next()
+		if err == nil {
+			in.woken++
+			return f, nil
+		}
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			err = in.expired(err)
+		}
+		if err != nil {
+			return f, err
+		}
 	}
-	return f, err
+}
+
+// message decodes a JSON message, whose memory is charged like that of the frame.
+func (in *input) message(f wire.Frame) (wire.Message, error) {
+	payload := f.Payload()
+	if len(payload) > smallHold && !in.handshaking {
+		// Its parts, and the event frame that may be made of them.
+		if err := in.charge(wire.DecodeCost(payload) + len(payload)); err != nil {
+			return nil, err
+		}
+	}
+	return wire.ParseMessage(payload)
 }
 
 // account counts the frames since the last wait.

@@ -85,7 +85,7 @@ func (p *publisher) find(t *target) (*broker.Stream, error) {
 	if t.stream != nil && t.stream.Active() {
 		return t.stream, nil
 	}
-	s, err := p.conn.server.broker.Stream(broker.Key{Tenant: p.tenant, Namespace: t.name.namespace, Name: t.name.stream})
+	s, err := p.conn.server.findStream(broker.Key{Tenant: p.tenant, Namespace: t.name.namespace, Name: t.name.stream})
 	t.stream = s
 	return s, err
 }

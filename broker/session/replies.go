@@ -1,6 +1,7 @@
 package session
 
 import (
+	"encoding/base64"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,6 +27,7 @@ type reply struct {
 	text    string // error text; empty for success
 	msg     wire.Message
 	cost    int       // bytes of content, which count towards Config.ReplyQueueBytes
+	held    int64     // what the connection was charged for it
 	owed    time.Time // since when it has been pending
 }
 
@@ -38,6 +40,14 @@ func (r *reply) size() int {
 		return len(m.Message)
 	}
 	return len(r.text)
+}
+
+// largeValue returns the reply if its cache value is written in pieces.
+func (r *reply) largeValue() *wire.CacheValue {
+	if m, ok := r.msg.(*wire.CacheValue); ok && len(m.Value) > maxGather {
+		return m
+	}
+	return nil
 }
 
 // replies is the queue of answers of one control stream. They are written in
@@ -54,6 +64,10 @@ type replies struct {
 	stall      time.Duration // for one piece of a write, once finishing is set
 	count      *counters
 	wg         *sync.WaitGroup // of the connection
+	gone       <-chan struct{} // closed with the connection
+	held       hold            // of large replies; its share is the connection's
+	onWait     func()          // called before the queue waits for the client; may be nil
+	stopped    chan struct{}   // closed once nothing can be written any more
 
 	mu      sync.Mutex
 	changed sync.Cond // on mu: room was made, everything was written, or writing failed
@@ -82,6 +96,7 @@ func newReplies(w SendStream, s *Server, wg *sync.WaitGroup) *replies {
 	q := &replies{
 		w: w, maxFrame: s.cfg.MaxFrameBytes, maxReplies: s.cfg.ReplyQueue, maxBytes: s.cfg.ReplyQueueBytes,
 		commitWait: s.broker.Options().CommitWait, stall: s.cfg.ReplyStallTimeout, count: &s.count, wg: wg,
+		held: hold{share: s.replies.share(s.cfg.ConnReplyBytes)}, stopped: make(chan struct{}),
 	}
 	q.changed.L = &q.mu
 	return q
@@ -105,11 +120,15 @@ func (q *replies) reserve(kind replyKind, id uint64) (token uint64) {
 
 func (q *replies) add(r reply) (token uint64) {
 	r.cost = r.size()
+	if r.cost > smallHold && r.held == 0 {
+		q.charge(&r)
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.makeRoom(r.cost)
 	if q.err != nil {
 		q.lost = true
+		q.uncharge(&r)
 		return q.tail // names no reply, now and later
 	}
 	if q.tail-q.head == uint64(len(q.queue)) {
@@ -125,6 +144,39 @@ func (q *replies) add(r reply) (token uint64) {
 	return token
 }
 
+// charge waits until the connection has room for a large reply, and for the text
+// that it is encoded to unless that is written in pieces.
+func (q *replies) charge(r *reply) {
+	n := int64(r.cost)
+	if m := r.largeValue(); m != nil {
+		n += n - int64(len(m.Value))
+	} else {
+		n += n
+	}
+	if q.hold(n) {
+		r.held = n
+	}
+}
+
+// hold charges the connection n bytes for a reply to come, and waits for room. It
+// reports false when nothing can be written any more.
+func (q *replies) hold(n int64) bool {
+	wait := func() {
+		if q.onWait != nil {
+			q.onWait()
+		}
+		_ = q.flush() // a failure shows when the reply is queued
+	}
+	return q.held.take(n, wait, q.gone, q.stopped)
+}
+
+// uncharge gives back what charge took.
+func (q *replies) uncharge(r *reply) {
+	if r.held > 0 {
+		q.held.give(r.held)
+	}
+}
+
 // makeRoom waits until one more reply fits or writing has failed. q.mu is held.
 func (q *replies) makeRoom(cost int) {
 	for q.err == nil && q.full(cost) {
@@ -132,6 +184,9 @@ func (q *replies) makeRoom(cost int) {
 			q.writing = true
 			q.write()
 			continue
+		}
+		if q.onWait != nil {
+			q.onWait()
 		}
 		q.count.add(ReplyQueueFull, 1)
 		q.changed.Wait()
@@ -233,18 +288,27 @@ func (q *replies) finish() error {
 func (q *replies) fail(err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.err == nil {
-		q.err = err
-	}
+	q.giveUp(err)
 	if !q.writing {
 		q.discard()
 	}
 	q.changed.Broadcast()
 }
 
+// giveUp remembers why nothing can be written any more. q.mu is held.
+func (q *replies) giveUp(err error) {
+	if q.err == nil {
+		q.err = err
+		close(q.stopped)
+	}
+}
+
 // discard forgets what is queued. q.mu is held and nobody is writing.
 func (q *replies) discard() {
 	q.lost = q.lost || q.head != q.tail
+	for t := q.head; t != q.tail; t++ {
+		q.uncharge(q.at(t))
+	}
 	q.head, q.cost, q.queue = q.tail, 0, nil
 }
 
@@ -263,9 +327,7 @@ func (q *replies) write() {
 		q.release(done)
 		if err != nil {
 			q.lost = true
-			if q.err == nil {
-				q.err = err
-			}
+			q.giveUp(err)
 		}
 		q.changed.Broadcast()
 	}
@@ -283,6 +345,7 @@ func (q *replies) release(n uint64) {
 	for range n {
 		r := q.at(q.head)
 		q.cost -= r.cost
+		q.uncharge(r)
 		*r = reply{}
 		q.head++
 	}
@@ -293,7 +356,18 @@ func (q *replies) release(n uint64) {
 func (q *replies) writeSome(ring []reply, head, n uint64) (done uint64, err error) {
 	buf := q.scratch[:0]
 	for done < n && (done == 0 || len(buf) < maxGather) {
-		buf = q.encode(buf, &ring[(head+done)&uint64(len(ring)-1)])
+		r := &ring[(head+done)&uint64(len(ring)-1)]
+		if m := r.largeValue(); m == nil {
+			buf = q.encode(buf, r)
+		} else if done > 0 {
+			break
+		} else if frame, split, err := q.around(buf, m); err == nil {
+			q.count.add(Replies, 1)
+			q.count.add(ReplyWrites, 1)
+			return 1, q.writeValue(frame, split, m.Value)
+		} else {
+			buf = q.encodeError(buf, err)
+		}
 		done++
 	}
 	if cap(buf) <= keepScratch {
@@ -319,6 +393,39 @@ func (q *replies) writeAll(b []byte) error {
 		b = b[n:]
 	}
 	return nil
+}
+
+// around encodes what surrounds a large value, if the client can take it all.
+func (q *replies) around(dst []byte, m *wire.CacheValue) (frame []byte, split int, err error) {
+	frame, split, err = wire.AppendCacheValueAround(dst, m)
+	if err != nil {
+		return dst, 0, err
+	}
+	n := len(frame) - len(dst) - wire.HeaderLen + base64.StdEncoding.EncodedLen(len(m.Value))
+	if n > q.maxFrame {
+		return dst, 0, &replyTooLargeError{typ: m.Type(), size: n, limit: q.maxFrame}
+	}
+	return frame, split, nil
+}
+
+// writeValue writes a frame with the text of a large value at split. The text is
+// made in pieces, so that a client that does not read it makes the broker hold
+// one.
+func (q *replies) writeValue(frame []byte, split int, value []byte) error {
+	if err := q.writeAll(frame[:split]); err != nil {
+		return err
+	}
+	const piece = maxGather / 4 * 3
+	text := make([]byte, 0, maxGather)
+	for len(value) > 0 {
+		n := min(piece, len(value))
+		text = base64.StdEncoding.AppendEncode(text[:0], value[:n])
+		if err := q.writeAll(text); err != nil {
+			return err
+		}
+		value = value[n:]
+	}
+	return q.writeAll(frame[split:])
 }
 
 // limit gives the client the stall time to take the piece being written.
@@ -354,7 +461,12 @@ func (q *replies) encodeMessage(dst []byte, m wire.Message) []byte {
 	if err == nil {
 		return out
 	}
-	out, err = wire.AppendMessageFrame(dst, &wire.Error{Message: err.Error()})
+	return q.encodeError(dst, err)
+}
+
+// encodeError appends an error in place of a reply that cannot be sent.
+func (q *replies) encodeError(dst []byte, err error) []byte {
+	out, err := wire.AppendMessageFrame(dst, &wire.Error{Message: err.Error()})
 	if err != nil {
 		// Only a text that is not UTF-8 gets here.
 		out, _ = wire.AppendMessageFrame(dst, &wire.Error{Message: "reply cannot be encoded"})

@@ -3,6 +3,7 @@ package session
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -25,6 +26,8 @@ type Server struct {
 	auth      Authenticator
 	count     counters
 	readStage *broker.WakeupHistogram
+	frames    *memory   // of large frames
+	replies   *memory   // of large replies
 	buffers   sync.Pool // *[]byte of cfg.MaxBytesPerWrite, for event writers
 
 	mu       sync.Mutex
@@ -41,6 +44,10 @@ func New(cfg Config, b *broker.Broker, a Authenticator) *Server {
 		readStage: b.Stage("read", "Frames that the reader of a client's stream handled between two waits for bytes."),
 		conns:     make(map[uint64]*connection),
 	}
+	o := b.Options()
+	orDefault(&s.cfg.FrameBytes, o.InflightBytes)
+	orDefault(&s.cfg.ConnFrameBytes, o.ConnInflightBytes)
+	s.frames, s.replies = newMemory(s.cfg.FrameBytes), newMemory(math.MaxInt64)
 	size := s.cfg.MaxBytesPerWrite
 	s.buffers.New = func() any {
 		b := make([]byte, 0, size)

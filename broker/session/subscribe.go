@@ -36,7 +36,7 @@ func (s *controlStream) subscribe(m *wire.Subscribe) *ending {
 
 // register opens the subscription at the broker.
 func (s *controlStream) register(m *wire.Subscribe) (*broker.Subscription, error) {
-	stream, err := s.conn.server.broker.Stream(broker.Key{Tenant: m.TenantID, Namespace: m.Namespace, Name: m.Stream})
+	stream, err := s.conn.server.findStream(broker.Key{Tenant: m.TenantID, Namespace: m.Namespace, Name: m.Stream})
 	if err != nil {
 		return nil, err
 	}

@@ -65,6 +65,9 @@ func (u *uniStream) inputEnded(err error) Code {
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, wire.ErrBadMagic), errors.Is(err, wire.ErrBadVersion):
 		count.add(MalformedFrames, 1)
 		return CodeMalformed
+	case errors.Is(err, errFrameStalled):
+		count.add(FrameTimeouts, 1)
+		return CodeFrameTimeout
 	case errors.Is(err, errStopped), errors.Is(err, os.ErrDeadlineExceeded) && u.in.isDraining():
 		return CodeShuttingDown
 	case errors.Is(err, os.ErrDeadlineExceeded):
@@ -84,7 +87,10 @@ func (u *uniStream) frame(f wire.Frame) Code {
 	if f.Flags.Has(wire.FlagPublishBatch) {
 		return u.publishBinary(f)
 	}
-	m, err := wire.ParseMessage(f.Payload())
+	m, err := u.in.message(f)
+	if errors.Is(err, errStopped) {
+		return CodeShuttingDown
+	}
 	if err != nil {
 		count.add(MalformedFrames, 1)
 		return CodeMalformed
