@@ -144,8 +144,8 @@ func TestConfigChecks(t *testing.T) {
 
 func TestBackoff(t *testing.T) {
 	b := Backoff{Min: 50 * time.Millisecond, Max: 2 * time.Second}
-	for failures, whole := range map[int]time.Duration{1: 50, 2: 100, 3: 200, 6: 1600, 7: 2000, 1000: 2000} {
-		whole *= time.Millisecond
+	for failures, ms := range map[int]int{1: 50, 2: 100, 3: 200, 6: 1600, 7: 2000, 1000: 2000} {
+		whole := time.Duration(ms) * time.Millisecond
 		low, high := time.Hour, time.Duration(0)
 		for range 500 {
 			d := b.pause(failures)

@@ -49,7 +49,6 @@ type loopback struct {
 	t        *testing.T
 	b        *fakeBroker
 	identity *transport.Identity
-	key      *[32]byte
 	addr     string
 	ca       string
 	listener *transport.Listener

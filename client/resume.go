@@ -56,7 +56,7 @@ func (s *Subscription) restart(ctx context.Context) (es *eventStream, from *wire
 	if from == nil || from.Kind != wire.StartOffset {
 		return es, from, err
 	}
-	renumbered := false
+	var renumbered bool
 	var cursor *CursorError
 	switch {
 	case errors.As(err, &cursor):

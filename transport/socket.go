@@ -98,8 +98,8 @@ func networkOf(addr string) (string, error) {
 	}
 	ip, err := netip.ParseAddr(host)
 	switch {
-	case err != nil: // a name, or nothing
-		return "udp", nil
+	case err != nil:
+		return "udp", nil //nolint:nilerr // a name, or nothing: that is no failure
 	case ip.Is4():
 		return "udp4", nil
 	case ip.IsUnspecified():
