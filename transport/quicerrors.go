@@ -82,7 +82,7 @@ func reasonOf(e *quic.TransportError) string {
 // tlsCause returns what crypto/tls said of a local failure, nil if quic-go has not kept it.
 func tlsCause(e *quic.TransportError) error {
 	for _, cause := range e.Unwrap() {
-		if cause != nil && cause != net.ErrClosed {
+		if cause != nil && !errors.Is(cause, net.ErrClosed) {
 			return cause
 		}
 	}

@@ -83,7 +83,7 @@ func LoadSigningKey(path string) (SigningKey, error) {
 	if err != nil {
 		return SigningKey{}, fmt.Errorf("load signing key: %w", err)
 	}
-	defer f.Close() //nolint:errcheck // read only
+	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
 		return SigningKey{}, fmt.Errorf("load signing key: %w", err)
