@@ -17,6 +17,7 @@ import (
 
 	"felix/broker"
 	"felix/internal/testkit"
+	"felix/transport"
 )
 
 func decode[T any](t *testing.T, code int, body string) T {
@@ -245,6 +246,39 @@ func TestAdminConnectionsAndSubscriptions(t *testing.T) {
 				t.Errorf("ledger of %s: %+v", l.Stream, st)
 			}
 		}
+	}
+}
+
+// Two connections of one client socket have the same address; each is shown
+// with its own path.
+func TestConnectionsOfOneSocket(t *testing.T) {
+	d, _ := startDaemon(t, testConfig(t))
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	tlsConfig, err := transport.ClientTLS(transport.ClientTLSOptions{RootCAs: d.Identity().Pool()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dialer, err := transport.NewDialer(transport.Config{TLS: tlsConfig})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dialer.Close()
+	for range 2 {
+		if _, err := dialer.Dial(ctx, d.Addr().String()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var conns []ConnectionReport
+	testkit.Eventually(t, 20*time.Second, "both connections are listed", func() bool {
+		conns = adminGet[[]ConnectionReport](t, d, "/v1/connections")
+		return len(conns) == 2 && conns[0].Path != nil && conns[1].Path != nil
+	})
+	if conns[0].RemoteAddr != conns[1].RemoteAddr {
+		t.Fatalf("the dialer used two sockets: %+v", conns)
+	}
+	if conns[0].Path.ID == conns[1].Path.ID {
+		t.Errorf("both connections show path %d", conns[0].Path.ID)
 	}
 }
 

@@ -140,12 +140,7 @@ func (m metricsSource) collectProbes(s sink) {
 		}
 	}
 	if r := snap.Receives; r != nil {
-		for _, x := range r.Sockets {
-			port := strconv.Itoa(int(x.LocalPort))
-			s.counter("felix_kernel_receives_total", "Messages the broker took from a socket.", x.Receives, "port", port)
-			s.counter("felix_kernel_receive_wakeups_total", "Times a socket was read until it was empty.", x.Wakeups, "port", port)
-			s.counter("felix_kernel_receive_empty_total", "Reads of a socket that found nothing.", x.Empty, "port", port)
-		}
+		collectReceives(s, r)
 	}
 	if g := snap.GRO; g != nil {
 		s.counter("felix_kernel_gro_merged_total", "Merged datagrams that were read.", g.Merged)
@@ -168,6 +163,23 @@ func collectWakeups(s sink, w *bpf.Wakeups) {
 	for k, n := range counts {
 		s.counter("felix_kernel_wakeups_total", "Wakeups of the broker's threads, by what they slept in and who woke them.", n,
 			"cause", string(k.cause), "waker", string(k.waker))
+	}
+}
+
+// collectReceives adds up the sockets of a port: one for each IP version, or a
+// closed one beside its successor.
+func collectReceives(s sink, r *bpf.Receives) {
+	ports := map[uint16]bpf.SocketReceives{}
+	for _, x := range r.Sockets {
+		p := ports[x.LocalPort]
+		p.Receives, p.Wakeups, p.Empty = p.Receives+x.Receives, p.Wakeups+x.Wakeups, p.Empty+x.Empty
+		ports[x.LocalPort] = p
+	}
+	for number, x := range ports {
+		port := strconv.Itoa(int(number))
+		s.counter("felix_kernel_receives_total", "Messages the broker took from the sockets of a port.", x.Receives, "port", port)
+		s.counter("felix_kernel_receive_wakeups_total", "Times such a socket was read until it was empty.", x.Wakeups, "port", port)
+		s.counter("felix_kernel_receive_empty_total", "Reads of such a socket that found nothing.", x.Empty, "port", port)
 	}
 }
 

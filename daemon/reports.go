@@ -163,10 +163,10 @@ func (d *Daemon) cacheReports() []CacheReport {
 }
 
 func (d *Daemon) connectionReports() []ConnectionReport {
-	paths := map[string]PathReport{}
+	paths := map[uint64]PathReport{}
 	for _, c := range d.connections() {
 		p := pathReport(c)
-		paths[p.RemoteAddr] = p
+		paths[p.ID] = p
 	}
 	out := []ConnectionReport{}
 	for _, c := range d.server.Stats().Connections {
@@ -175,7 +175,7 @@ func (d *Daemon) connectionReports() []ConnectionReport {
 			ControlStreams: c.ControlStreams, UniStreams: c.UniStreams, Subscriptions: len(c.Subscriptions),
 			QueuedReplies: c.QueuedReplies, FramesRead: c.FramesRead,
 		}
-		if p, ok := paths[c.RemoteAddr]; ok {
+		if p, ok := paths[c.Transport]; ok {
 			r.Path = &p
 		}
 		out = append(out, r)

@@ -43,6 +43,7 @@ func (c *benchConn) OpenUniStream(context.Context) (SendStream, error) {
 
 func (c *benchConn) CloseWithError(uint64, string) error { c.cancel(); return nil }
 func (c *benchConn) Context() context.Context            { return c.ctx }
+func (c *benchConn) ID() uint64                          { return 1 }
 func (c *benchConn) RemoteAddr() net.Addr                { return &net.UDPAddr{} }
 
 // benchStream reads first, then frame n times.

@@ -23,8 +23,10 @@ type Conn interface {
 	CloseWithError(code uint64, reason string) error
 	// Context ends with the connection.
 	Context() context.Context
-	// RemoteAddr is the client's address.
+	// RemoteAddr is the client's address. Several connections may share it.
 	RemoteAddr() net.Addr
+	// ID tells the connection from all others of the process.
+	ID() uint64
 }
 
 // ReceiveStream is the half of a QUIC stream that is read.

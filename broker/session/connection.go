@@ -270,7 +270,7 @@ func (c *connection) stats(now time.Time) ConnectionStats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	st := ConnectionStats{
-		ID: c.id, RemoteAddr: c.conn.RemoteAddr().String(), Since: c.since,
+		ID: c.id, Transport: c.conn.ID(), RemoteAddr: c.conn.RemoteAddr().String(), Since: c.since,
 		Tenant: c.tenant, Subject: c.subject, FramesRead: c.frames.Load(),
 	}
 	for _, out := range c.inputs {

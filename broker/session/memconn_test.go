@@ -361,6 +361,7 @@ func (c memConn) CloseWithError(code uint64, reason string) error {
 }
 
 func (c memConn) Context() context.Context { return c.link.ctx }
+func (c memConn) ID() uint64               { return 1 }
 func (c memConn) RemoteAddr() net.Addr     { return &net.UDPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 4433} }
 
 // The client's end.

@@ -18,7 +18,9 @@ type Stats struct {
 // ConnectionStats describes one connection.
 type ConnectionStats struct {
 	// ID counts the connections of this server from 1.
-	ID         uint64
+	ID uint64
+	// Transport is the ID of the Conn.
+	Transport  uint64
 	RemoteAddr string
 	Since      time.Time
 	// Tenant and Subject are those of the token seen last; empty before the

@@ -40,7 +40,7 @@ const probeMetrics = `
 | ` + "`felix_kernel_preemptions_total`" + ` |  | counter | Times a thread of the broker had to leave its CPU. |
 | ` + "`felix_kernel_sends_total`, `felix_kernel_send_bytes_total`" + ` |  | counter | UDP messages the kernel took from the broker, and their payload. |
 | ` + "`felix_kernel_sends_refused_total` | `errno`" + ` | counter | UDP messages the kernel refused. |
-| ` + "`felix_kernel_receives_total`, `felix_kernel_receive_wakeups_total`, `felix_kernel_receive_empty_total` | `port`" + ` | counter | Messages taken from a socket, times it was read until it was empty, reads that found nothing. |
+| ` + "`felix_kernel_receives_total`, `felix_kernel_receive_wakeups_total`, `felix_kernel_receive_empty_total` | `port`" + ` | counter | Messages taken from the sockets of a port, times such a socket was read until it was empty, reads that found nothing. |
 | ` + "`felix_kernel_gro_merged_total`, `felix_kernel_gro_segments_total`" + ` |  | counter | Merged datagrams that were read, and the datagrams in them. |
 | ` + "`felix_kernel_drops_total` | `reason`" + ` | counter | Datagrams dropped at the receive buffer of the broker's socket. |
 `
