@@ -265,7 +265,7 @@ func TestConnectionsOfOneSocket(t *testing.T) {
 	}
 	defer dialer.Close()
 	for range 2 {
-		if _, err := dialer.Dial(ctx, d.Addr().String()); err != nil {
+		if _, err := dialer.Dial(ctx, d.Addr()); err != nil {
 			t.Fatal(err)
 		}
 	}
