@@ -114,6 +114,7 @@ func TestUnwatchedDropsDoNotCount(t *testing.T) {
 		t.Errorf("counted %+v, want %d", d, small.drops(t)-before)
 	}
 	p.Unwatch(id)
+	from.send(t, small, 10, 1200) // the socket has a cookie by now
 	if d := snapshot(t, p).Drops; len(d.Sockets) != 0 {
 		t.Errorf("still there after Unwatch: %+v", d)
 	}

@@ -62,20 +62,23 @@ func TestReceivesPerWakeupAreExact(t *testing.T) {
 	}
 }
 
-// A recvmmsg on a half-filled vector ends the batch, as does the EAGAIN of the
-// next one, which finds nothing.
+// A recvmmsg on a half-filled vector ends the batch. The next one, which finds
+// nothing, ends none.
 func TestReceiveBatches(t *testing.T) {
 	for _, by := range attachments() {
 		t.Run(string(by), func(t *testing.T) {
 			p := openBy(t, by, MetricReceives)
 			from := newSocket(t, unix.AF_INET)
 			to, id := watched(t, p)
-			for range 5 {
+			for round := range 5 {
 				from.send(t, to, 10, 100)
 				for _, want := range []int{4, 4, 2} {
 					if n, err := mmsg(unix.SYS_RECVMMSG, to, messages(nil, 200, 200, 200, 200)); n != want || err != nil {
 						t.Fatalf("recvmmsg: %d, %v, want %d", n, err, want)
 					}
+				}
+				if round%2 == 0 {
+					continue
 				}
 				if _, err := mmsg(unix.SYS_RECVMMSG, to, messages(nil, 200)); !errors.Is(err, unix.EAGAIN) {
 					t.Fatalf("recvmmsg: %v, want EAGAIN", err)
