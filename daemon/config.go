@@ -61,12 +61,13 @@ type Config struct {
 	UDPRecvMMsg           string `yaml:"udp_recvmmsg" env:"FELIX_UDP_RECVMMSG"`
 	UDPECN                string `yaml:"udp_ecn" env:"FELIX_UDP_ECN"`
 
-	TLSCertFile    string   `yaml:"tls_cert_file" env:"FELIX_TLS_CERT_FILE"`
-	TLSKeyFile     string   `yaml:"tls_key_file" env:"FELIX_TLS_KEY_FILE"`
-	TLSNames       []string `yaml:"tls_names" env:"FELIX_TLS_NAMES"`
-	TLSRequireALPN bool     `yaml:"tls_require_alpn" env:"FELIX_TLS_REQUIRE_ALPN"`
-	JWKSFile       string   `yaml:"jwks_file" env:"FELIX_JWKS_FILE"`
-	AuthTimeoutMS  int      `yaml:"auth_timeout_ms" env:"FELIX_AUTH_TIMEOUT_MS"`
+	TLSCertFile       string   `yaml:"tls_cert_file" env:"FELIX_TLS_CERT_FILE"`
+	TLSKeyFile        string   `yaml:"tls_key_file" env:"FELIX_TLS_KEY_FILE"`
+	TLSNames          []string `yaml:"tls_names" env:"FELIX_TLS_NAMES"`
+	TLSRequireALPN    bool     `yaml:"tls_require_alpn" env:"FELIX_TLS_REQUIRE_ALPN"`
+	JWKSFile          string   `yaml:"jwks_file" env:"FELIX_JWKS_FILE"`
+	AuthTimeoutMS     int      `yaml:"auth_timeout_ms" env:"FELIX_AUTH_TIMEOUT_MS"`
+	ConnAuthTimeoutMS int      `yaml:"conn_auth_timeout_ms" env:"FELIX_CONN_AUTH_TIMEOUT_MS"`
 
 	MaxFrameBytes               int   `yaml:"max_frame_bytes" env:"FELIX_MAX_FRAME_BYTES"`
 	AckOnCommit                 bool  `yaml:"ack_on_commit" env:"FELIX_ACK_ON_COMMIT"`

@@ -61,6 +61,7 @@ func DefaultConfig(dev bool) Config {
 		UDPRecvMMsg:                 "auto",
 		UDPECN:                      "auto",
 		AuthTimeoutMS:               ms(se.AuthTimeout),
+		ConnAuthTimeoutMS:           ms(se.ConnAuthTimeout),
 		MaxFrameBytes:               se.MaxFrameBytes,
 		AckWaitTimeoutMS:            ms(b.CommitWait),
 		PublishQueueWaitTimeoutMS:   ms(b.QueueWait),

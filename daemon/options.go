@@ -52,6 +52,7 @@ func (c *Config) sessionConfig() (session.Config, error) {
 	s := session.DefaultConfig()
 	s.MaxFrameBytes = c.MaxFrameBytes
 	s.AuthTimeout = millis(c.AuthTimeoutMS)
+	s.ConnAuthTimeout = millis(c.ConnAuthTimeoutMS)
 	s.AckOnCommit = c.AckOnCommit
 	s.UnackedWait = broker.WaitNone
 	if c.PubIngressWait {

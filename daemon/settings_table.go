@@ -93,7 +93,9 @@ var settingDocs = map[string]Setting{
 	"jwks_file": {Group: groupSecurity,
 		Doc: "Public keys (JWKS, Ed25519) that client tokens are checked with; a reload (SIGHUP) reads the file again. Empty: a signing key of our own is made once and kept in data_dir; felix token issue signs with it."},
 	"auth_timeout_ms": {Group: groupSecurity, Unit: "ms", Min: 100, Max: 600_000,
-		Doc: "Time a QUIC stream that a client opened has to present a valid token, from when it is read; then it is ended. The connection is not."},
+		Doc: "Time a QUIC stream that a client opened has to present a valid token, from when it was accepted; then it is ended. The connection is not."},
+	"conn_auth_timeout_ms": {Group: groupSecurity, Unit: "ms", Min: 100, Max: 3_600_000,
+		Doc: "Time a connection has until one of its streams has presented a valid token; then it is closed. Clients of the original open connections that they use only later: below 30000 those are cut."},
 
 	"max_frame_bytes": {Group: groupPublish, Unit: "bytes", Min: 1 * kib, Max: gib,
 		Doc: "Largest payload of a frame."},

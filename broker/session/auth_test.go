@@ -184,7 +184,7 @@ func TestHandshakesAreBounded(t *testing.T) {
 		other := e.dial()
 		other.control().alive()
 		expect(waiting, &wire.OK{})
-		if d := time.Since(start); d != 10*time.Second {
+		if d := time.Since(start); d != time.Minute {
 			t.Errorf("had its turn after %v", d)
 		}
 		for _, s := range silent {
@@ -222,7 +222,7 @@ func TestWaitingForAHandshakeIsLimited(t *testing.T) {
 			expectError(s, "authentication timeout")
 			s.ended()
 		}
-		if d := time.Since(start); d != 10*time.Second {
+		if d := time.Since(start); d != time.Minute {
 			t.Errorf("took %v", d)
 		}
 		good.alive()
@@ -266,7 +266,7 @@ func TestConnectionAuthTimeout(t *testing.T) {
 				start := time.Now()
 				go tc.send(e, c)
 				<-c.served
-				if d := time.Since(start); d != 10*time.Second {
+				if d := time.Since(start); d != time.Minute {
 					t.Errorf("closed after %v", d)
 				}
 				want := &memAppError{code: 1, reason: "authentication timeout"}

@@ -54,9 +54,13 @@ type Config struct {
 	// MaxFrameBytesBeforeAuth is the same for a stream that has not
 	// authenticated.
 	MaxFrameBytesBeforeAuth int
-	// AuthTimeout is how long a stream may take to the end of its auth message,
-	// and a connection to the first one that is accepted.
+	// AuthTimeout is how long a stream may take to the end of its auth message.
 	AuthTimeout time.Duration
+	// ConnAuthTimeout is how long a connection may take to the first auth message
+	// that is accepted. Clients of the original keep connections without a stream
+	// until they subscribe, and its own idle timeout ends those after 30 s; this
+	// must not be shorter.
+	ConnAuthTimeout time.Duration
 	// MaxHandshakes is how many streams of one connection may be authenticating
 	// at a time. Further ones are not read until one of them is done, in the time
 	// they have.
@@ -149,6 +153,7 @@ func DefaultConfig() Config {
 		MaxFrameBytes:           wire.DefaultMaxFrameBytes,
 		MaxFrameBytesBeforeAuth: 64 << 10,
 		AuthTimeout:             10 * time.Second,
+		ConnAuthTimeout:         time.Minute,
 		MaxHandshakes:           64,
 		MaxStreamsBeforeAuth:    16,
 		FrameStallTimeout:       30 * time.Second,
@@ -174,6 +179,7 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.MaxFrameBytesBeforeAuth, d.MaxFrameBytesBeforeAuth)
 	c.MaxFrameBytesBeforeAuth = min(c.MaxFrameBytesBeforeAuth, c.MaxFrameBytes)
 	orDefault(&c.AuthTimeout, d.AuthTimeout)
+	orDefault(&c.ConnAuthTimeout, d.ConnAuthTimeout)
 	orDefault(&c.MaxHandshakes, d.MaxHandshakes)
 	orDefault(&c.MaxStreamsBeforeAuth, d.MaxStreamsBeforeAuth)
 	orDefault(&c.FrameStallTimeout, d.FrameStallTimeout)

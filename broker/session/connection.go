@@ -59,7 +59,7 @@ func newConnection(s *Server, c Conn, id uint64) *connection {
 	conn.accepting, conn.stopAccepting = context.WithCancel(c.Context())
 	// Two accept loops, counted from here on so that a drain can wait at once.
 	conn.streams.Add(2)
-	conn.authTimeout = time.AfterFunc(s.cfg.AuthTimeout, conn.unauthenticated)
+	conn.authTimeout = time.AfterFunc(s.cfg.ConnAuthTimeout, conn.unauthenticated)
 	return conn
 }
 
