@@ -16,7 +16,7 @@ import (
 // connections. Every subscriber is complete, and each batch is one frame that
 // all of them share, never taken apart nor put together again.
 func TestThousandSubscribers(t *testing.T) {
-	const conns, subs, batches, perBatch, size = 10, 1000, 4, 8, 1 << 10
+	const conns, subs, batches, perBatch, size = 10, 1000, 2, 8, 1 << 10
 	d := testkit.StartDaemon(t, nil)
 	cfg := clientConfig(t, d)
 	cfg.EventConns = conns

@@ -67,6 +67,9 @@ func TestSubscriptionSurvivesCuts(t *testing.T) {
 		}
 		work.Go(func() { s.read(ctx, t) })
 	}
+	testkit.Eventually(t, 30*time.Second, "both subscriptions have begun", func() bool {
+		return long.next.Load() == sent && short.next.Load() == sent
+	})
 	publishing := make(chan struct{})
 	go func() {
 		defer close(publishing)

@@ -102,6 +102,7 @@ func startLoad(t *testing.T, env ...string) *load {
 	loading.Add(shutdownPublishers)
 	cfg := clientConfig(t, l.d)
 	cfg.ReconnectTimeout = time.Second // nobody comes back
+	cfg.InflightBytes = 512 << 10      // what the shutdown has to deliver
 	for i := range shutdownPublishers {
 		p := connect(t, cfg).NewPublisher("load", client.PublisherOptions{})
 		l.work.Go(func() { l.acked[i] = publishUntilRefused(t.Context(), p, i, loading.Done) })
@@ -140,7 +141,7 @@ func publishUntilRefused(ctx context.Context, p *client.Publisher, id int, runni
 		binary.BigEndian.PutUint64(payload[1:], n)
 		err := p.Publish(ctx, payload)
 		st := p.Stats()
-		if !started && (st.Acked > 500 || err != nil) {
+		if !started && (st.Acked > 200 || err != nil) {
 			started = true
 			running()
 		}
