@@ -47,6 +47,7 @@ type attachment struct {
 	variant    *variant
 	collection *ebpf.Collection
 	links      []link.Link
+	programs   []Program
 	since      time.Time
 }
 
@@ -110,6 +111,7 @@ func (l *loader) load(p *probe, v *variant) (*attachment, error) {
 			return nil, err
 		}
 		a.links = append(a.links, k)
+		a.programs = append(a.programs, program(name, c.Programs[name]))
 	}
 	return a, nil
 }
@@ -159,22 +161,17 @@ func (a *attachment) unwatch(s Socket) {
 }
 
 func (a *attachment) status() MetricStatus {
-	s := MetricStatus{
+	return MetricStatus{
 		Metric: a.metric, On: true, Attachment: a.variant.attachment,
-		Limits: a.variant.limits, Since: a.since,
+		Limits: a.variant.limits, Programs: slices.Clone(a.programs), Since: a.since,
 	}
-	for _, name := range a.variant.programs {
-		s.Programs = append(s.Programs, program(name, a.collection.Programs[name]))
-	}
-	return s
 }
 
 func (a *attachment) costs() []ProgramCost {
-	var out []ProgramCost
-	for _, name := range a.variant.programs {
-		p := a.collection.Programs[name]
-		c := ProgramCost{Metric: a.metric, Program: program(name, p)}
-		if st, err := p.Stats(); err == nil { // before Linux 5.8 there are none
+	out := make([]ProgramCost, 0, len(a.programs))
+	for _, p := range a.programs {
+		c := ProgramCost{Metric: a.metric, Program: p}
+		if st, err := a.collection.Programs[p.Name].Stats(); err == nil { // before Linux 5.8 there are none
 			c.Runs, c.Time, c.Misses = st.RunCount, st.Runtime, st.RecursionMisses
 		}
 		out = append(out, c)
@@ -182,6 +179,7 @@ func (a *attachment) costs() []ProgramCost {
 	return out
 }
 
+// program asks for a program's id, which takes some time: once is enough.
 func program(name string, p *ebpf.Program) Program {
 	out := Program{Name: name}
 	if info, err := p.Info(); err == nil {

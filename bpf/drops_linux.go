@@ -23,7 +23,7 @@ var dropsProbe = &probe{
 }
 
 func watchDrops(m map[string]*ebpf.Map, s Socket) error {
-	fresh := objectsDrops{LocalPort: uint32(s.LocalPort)}
+	fresh := objectsDrops{LocalPort: uint64(s.LocalPort)}
 	err := m[objectsMapFelixDrops].Update(s.Cookie, &fresh, ebpf.UpdateNoExist)
 	if errors.Is(err, ebpf.ErrKeyExist) {
 		return nil

@@ -150,8 +150,8 @@ func (p *Probes) Unwatch(s Socket) {
 	}
 }
 
-// Snapshot reads all counters, at some 10 µs a map: scrape it, do not poll it in
-// a loop. A map that cannot be read leaves its metric nil and is in the error;
+// Snapshot reads all counters, which takes some 0.1 ms: scrape it, do not poll it
+// in a tight loop. A map that cannot be read leaves its metric nil and is in the error;
 // after Close the error wraps net.ErrClosed.
 func (p *Probes) Snapshot() (Snapshot, error) {
 	p.mu.Lock()

@@ -24,8 +24,7 @@ type objectsCpuTime struct {
 
 type objectsDrops struct {
 	_          structs.HostLayout
-	LocalPort  uint32
-	Unused     uint32
+	LocalPort  uint64
 	BufferFull uint64
 	Memory     uint64
 	Other      uint64

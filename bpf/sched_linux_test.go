@@ -148,7 +148,7 @@ func TestCPUTimeAgreesWithSchedstat(t *testing.T) {
 
 // blocking makes a pipe whose ends block the thread, and closes it with the
 // test.
-func blocking(t *testing.T) (r, w int) {
+func blocking(t testing.TB) (r, w int) {
 	t.Helper()
 	fds := make([]int, 2)
 	if err := unix.Pipe2(fds, unix.O_CLOEXEC); err != nil {

@@ -4,8 +4,7 @@
 #define FELIX_DROPS_H
 
 struct drops {
-	__u32 local_port;
-	__u32 unused;
+	__u64 local_port;
 	__u64 buffer_full; /* the socket's receive buffer */
 	__u64 memory; /* the limit of all UDP sockets, net.ipv4.udp_mem */
 	__u64 other;
