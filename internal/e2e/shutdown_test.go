@@ -149,7 +149,7 @@ func publishUntilRefused(ctx context.Context, p *client.Publisher, id int, runni
 			break
 		}
 	}
-	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	_ = p.Close(closing) // it reports the failure that ended the loop
 	return p.Stats().Acked
