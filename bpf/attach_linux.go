@@ -3,6 +3,7 @@
 package bpf
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -89,7 +90,6 @@ func (l *loader) load(p *probe, v *variant) (*attachment, error) {
 		}
 	}
 	for name := range spec.Maps {
-		// Maps of our own start with the prefix; others hold variables.
 		if strings.HasPrefix(name, mapPrefix) && !slices.Contains(p.maps, name) && !slices.Contains(v.scratch, name) {
 			delete(spec.Maps, name)
 		}
@@ -98,6 +98,9 @@ func (l *loader) load(p *probe, v *variant) (*attachment, error) {
 		if err := spec.Variables[name].Set(value); err != nil {
 			return nil, err
 		}
+	}
+	if err := inlineVariables(spec); err != nil {
+		return nil, err
 	}
 	c, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{Cache: l.types})
 	if err != nil {
@@ -114,6 +117,27 @@ func (l *loader) load(p *probe, v *variant) (*attachment, error) {
 		a.programs = append(a.programs, program(name, c.Programs[name]))
 	}
 	return a, nil
+}
+
+// inlineVariables writes the values of variables into the maps that hold them,
+// and forgets the variables. The library would map the memory of those that are
+// loaded, and keep the maps beyond Close until the collector runs.
+func inlineVariables(spec *ebpf.CollectionSpec) error {
+	for name, v := range spec.Variables {
+		m := spec.Maps[v.SectionName]
+		if m == nil || len(m.Contents) != 1 {
+			return fmt.Errorf("variable %s: section %s has no contents", name, v.SectionName)
+		}
+		data, ok := m.Contents[0].Value.([]byte)
+		if !ok || int(v.Offset)+len(v.Value) > len(data) {
+			return fmt.Errorf("variable %s: not inside section %s", name, v.SectionName)
+		}
+		data = slices.Clone(data) // the copies of a spec share it
+		copy(data[v.Offset:], v.Value)
+		m.Contents = []ebpf.MapKV{{Key: m.Contents[0].Key, Value: data}}
+	}
+	clear(spec.Variables)
+	return nil
 }
 
 // missing returns the tracepoints of a variant that the kernel's types lack.

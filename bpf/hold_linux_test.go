@@ -9,17 +9,19 @@ import (
 	"os/exec"
 	"syscall"
 	"testing"
+
+	"github.com/cilium/ebpf"
 )
 
 // holdProbes opens probes with pins in the directory that the environment
-// names, writes what became of them to standard output, and waits until standard
-// input ends.
+// names, writes its status to standard output, and waits until standard input
+// ends.
 func holdProbes() error {
 	p, err := Open(Options{Mode: ModeFull, PinDir: os.Getenv(pinEnv)})
 	if err != nil {
 		return err
 	}
-	if err := json.NewEncoder(os.Stdout).Encode(p.Status().Pins); err != nil {
+	if err := json.NewEncoder(os.Stdout).Encode(p.Status()); err != nil {
 		return err
 	}
 	if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
@@ -28,9 +30,9 @@ func holdProbes() error {
 	return p.Close()
 }
 
-// hold starts holdProbes with the given attributes, and returns its pins once
-// it has them.
-func hold(t *testing.T, dir string, attr *syscall.SysProcAttr) (*exec.Cmd, heldPins) {
+// hold starts holdProbes with the given attributes, and returns what it says once
+// it holds them.
+func hold(t *testing.T, dir string, attr *syscall.SysProcAttr) (*exec.Cmd, held) {
 	t.Helper()
 	cmd := helper("hold", pinEnv+"="+dir)
 	cmd.SysProcAttr = attr
@@ -49,17 +51,29 @@ func hold(t *testing.T, dir string, attr *syscall.SysProcAttr) (*exec.Cmd, heldP
 		in.Close()
 		_ = cmd.Wait() // killed, or already waited for
 	})
-	var pins heldPins
-	if err := json.NewDecoder(out).Decode(&pins); err != nil {
+	var h held
+	if err := json.NewDecoder(out).Decode(&h); err != nil {
 		t.Fatalf("the helper process says nothing: %v", err)
 	}
-	return cmd, pins
+	return cmd, h
 }
 
-// heldPins is what the JSON of PinStatus says.
-type heldPins struct {
-	Paths  []string
-	Reason *struct{ Kind, Text, Remedy string }
+// held is what the JSON of Status says.
+type held struct {
+	Metrics []struct{ Programs []struct{ ID ebpf.ProgramID } }
+	Pins    struct {
+		Paths  []string
+		Reason *struct{ Kind, Text, Remedy string }
+	}
+}
+
+func (h held) programs() (ids []ebpf.ProgramID) {
+	for _, m := range h.Metrics {
+		for _, p := range m.Programs {
+			ids = append(ids, p.ID)
+		}
+	}
+	return ids
 }
 
 // pinEnv names the pin directory of the helper process.

@@ -7,7 +7,6 @@ import (
 	"net"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -17,71 +16,44 @@ import (
 	"felix/internal/testkit"
 )
 
-// ownPrograms lists the ids of all programs on the host whose names are ours.
-func ownPrograms(t *testing.T) []ebpf.ProgramID {
-	t.Helper()
-	var out []ebpf.ProgramID
-	var id ebpf.ProgramID
-	for {
-		next, err := ebpf.ProgramGetNextID(id)
-		if errors.Is(err, ebpf.ErrKeyNotExist) || errors.Is(err, unix.ENOENT) {
-			return out
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		id = next
-		p, err := ebpf.NewProgramFromID(id)
-		if err != nil {
-			continue // it has just ended
-		}
-		if info, err := p.Info(); err == nil && strings.HasPrefix(info.Name, "felix_") {
-			out = append(out, id)
-		}
-		p.Close()
-	}
-}
-
-func ownMaps(t *testing.T) []ebpf.MapID {
-	t.Helper()
-	var out []ebpf.MapID
-	var id ebpf.MapID
-	for {
-		next, err := ebpf.MapGetNextID(id)
-		if errors.Is(err, ebpf.ErrKeyNotExist) || errors.Is(err, unix.ENOENT) {
-			return out
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		id = next
-		m, err := ebpf.NewMapFromID(id)
-		if err != nil {
-			continue
-		}
-		if info, err := m.Info(); err == nil && strings.HasPrefix(info.Name, mapPrefix) {
-			out = append(out, id)
-		}
-		m.Close()
-	}
-}
-
-// alive counts what of list is in keep.
-func alive[T comparable](list, keep []T) int {
-	n := 0
-	for _, e := range list {
-		if slices.Contains(keep, e) {
+// living counts the programs of the list that the kernel still has.
+func living(ids []ebpf.ProgramID) (n int) {
+	for _, id := range ids {
+		if p, err := ebpf.NewProgramFromID(id); err == nil {
+			p.Close()
 			n++
 		}
 	}
 	return n
 }
 
+// loaded lists the kernel's ids of all programs and maps of the probes.
+func loaded(t *testing.T, p *Probes) (programs []ebpf.ProgramID, maps []ebpf.MapID) {
+	t.Helper()
+	for _, a := range p.host.attached {
+		for _, e := range a.programs {
+			programs = append(programs, ebpf.ProgramID(e.ID))
+		}
+		for name, m := range a.collection.Maps {
+			info, err := m.Info()
+			if err != nil {
+				t.Fatal(err)
+			}
+			id, ok := info.ID()
+			if !ok {
+				t.Fatalf("map %s has no id", name)
+			}
+			maps = append(maps, id)
+		}
+	}
+	return programs, maps
+}
+
 func TestCloseLeavesNothing(t *testing.T) {
 	testkit.RequireRoot(t)
 	// The collector closes what we forget: it shall not help here.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
-	maps, fds := ownMaps(t), testkit.OpenDescriptors(t, 0)
+	fds := testkit.OpenDescriptors(t, 0)
 
 	p := open(t, Options{Mode: ModeFull, RunStats: true})
 	s := newSocket(t, unix.AF_INET)
@@ -89,18 +61,9 @@ func TestCloseLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	snapshot(t, p)
-	var ours []ebpf.ProgramID
-	for _, m := range p.Status().Metrics {
-		for _, e := range m.Programs {
-			ours = append(ours, ebpf.ProgramID(e.ID))
-		}
-	}
-	if n := alive(ours, ownPrograms(t)); n != 9 {
-		t.Fatalf("%d programs are loaded, want 9", n)
-	}
-	newMaps := slices.DeleteFunc(ownMaps(t), func(id ebpf.MapID) bool { return slices.Contains(maps, id) })
-	if len(newMaps) < len(allMaps()) {
-		t.Fatalf("%d maps are loaded, want %d and more", len(newMaps), len(allMaps()))
+	programs, maps := loaded(t, p)
+	if living(programs) != 9 || len(maps) < len(allMaps()) {
+		t.Fatalf("%d programs and %d maps are loaded, want 9, and %d and more", living(programs), len(maps), len(allMaps()))
 	}
 	if err := p.Close(); err != nil {
 		t.Fatal(err)
@@ -113,7 +76,13 @@ func TestCloseLeavesNothing(t *testing.T) {
 		t.Errorf("%d descriptors before, %d after", fds, now)
 	}
 	eventually(t, "programs and maps are gone", func() bool {
-		return alive(ours, ownPrograms(t)) == 0 && alive(newMaps, ownMaps(t)) == 0
+		for _, id := range maps {
+			if m, err := ebpf.NewMapFromID(id); err == nil {
+				m.Close()
+				return false
+			}
+		}
+		return living(programs) == 0
 	})
 }
 
@@ -216,7 +185,7 @@ func TestRunStats(t *testing.T) {
 			runs = c.Runs
 		}
 	}
-	if runs < 100 || runs > 10000 && attachments()[0] == AttachTracepoint {
+	if runs < 100 { // it also runs for the sends of other processes
 		t.Errorf("the program for sends ran %d times for 100 sends", runs)
 	}
 	if err := p.SetRunStats(false); err != nil || p.Status().RunStats {

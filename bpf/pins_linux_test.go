@@ -197,18 +197,18 @@ func TestKilledProcessLeavesNothingThatHurts(t *testing.T) {
 		return
 	}
 	dir := filepath.Join(bpfMount(t), "felix")
-	cmd, pins := hold(t, dir, nil)
-	if len(pins.Paths) != len(allMaps()) {
-		t.Fatalf("the helper pinned %v", pins)
+	cmd, h := hold(t, dir, nil)
+	if len(h.Pins.Paths) != len(allMaps()) {
+		t.Fatalf("the helper pinned %v", h.Pins)
 	}
-	if len(ownPrograms(t)) == 0 {
-		t.Fatal("the helper has no programs")
+	if living(h.programs()) != 9 {
+		t.Fatalf("the helper has the programs %v, want 9", h.programs())
 	}
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait() // killed
-	eventually(t, "the programs of a killed process end", func() bool { return len(ownPrograms(t)) == 0 })
+	eventually(t, "the programs of a killed process end", func() bool { return living(h.programs()) == 0 })
 	if got := pinNames(t, dir); !slices.Equal(got, allMaps()) {
 		t.Fatalf("pins after the kill: %v", got)
 	}
@@ -244,7 +244,8 @@ func TestPinsWithoutPermission(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_, pins := hold(t, filepath.Join(dir, "felix"), withCapabilities(platform.CapBPF, platform.CapPerfmon))
+	_, h := hold(t, filepath.Join(dir, "felix"), withCapabilities(platform.CapBPF, platform.CapPerfmon))
+	pins := h.Pins
 	if r := pins.Reason; r == nil || r.Kind != "rights" || !strings.Contains(r.Text, "permission denied") || r.Remedy == "" || len(pins.Paths) != 0 {
 		t.Errorf("pins %+v, want a word on permission", pins)
 	}

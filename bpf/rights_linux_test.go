@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -76,6 +77,7 @@ func countThousand(t *testing.T) {
 			t.Fatalf("send: %v, want EMSGSIZE", err)
 		}
 	}
+	time.Sleep(5 * time.Millisecond) // a thread sleeps, and is woken
 	s := snapshot(t, p)
 	if n := s.Sends.Count("EMSGSIZE"); n != 1000 {
 		t.Errorf("%d refusals counted, want 1000", n)

