@@ -23,6 +23,8 @@ func TestMain(m *testing.M) {
 	if spec := os.Getenv(childEnv); spec != "" {
 		os.Exit(childMain(spec))
 	}
+	runsText = os.Getenv(runsEnv)
+	os.Unsetenv(runsEnv)
 	code := m.Run()
 	testkit.RemovePrograms()
 	os.Exit(code)

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,16 +19,21 @@ import (
 
 const shutdownPublishers = 4
 
-// shutdownRuns is how often the shutdown is repeated: FELIX_E2E_RUNS, or 5.
+// runsEnv says how often the shutdown under load is repeated; 5 times without it.
+const runsEnv = "FELIX_E2E_RUNS"
+
+// runsText is its value. TestMain takes it out of the environment, because felixd
+// refuses variables that it does not know.
+var runsText string
+
 func shutdownRuns(t *testing.T) int {
 	t.Helper()
-	text := os.Getenv("FELIX_E2E_RUNS")
-	if text == "" {
+	if runsText == "" {
 		return 5
 	}
-	n, err := strconv.Atoi(text)
+	n, err := strconv.Atoi(runsText)
 	if err != nil || n < 1 {
-		t.Fatalf("FELIX_E2E_RUNS is %q, want a number of runs", text)
+		t.Fatalf("%s is %q, want a number of runs", runsEnv, runsText)
 	}
 	return n
 }
