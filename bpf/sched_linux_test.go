@@ -25,7 +25,10 @@ type procTimes struct {
 }
 
 func (a procTimes) sub(b procTimes) procTimes {
-	return procTimes{a.onCPU - b.onCPU, a.runQueue - b.runQueue, a.runs - b.runs, a.sleeps - b.sleeps, a.preemptions - b.preemptions}
+	return procTimes{
+		since(a.onCPU, b.onCPU), since(a.runQueue, b.runQueue), since(a.runs, b.runs),
+		since(a.sleeps, b.sleeps), since(a.preemptions, b.preemptions),
+	}
 }
 
 func readProcTimes(t *testing.T) procTimes {
@@ -79,11 +82,25 @@ func readSwitches(t *testing.T, dir string, voluntary, forced *uint64) {
 	}
 }
 
-// within fails unless got is at most a fifth and slack away from want.
-func within(t *testing.T, what string, got, want, slack uint64) {
+// reading is a snapshot with what /proc said right before and after.
+type reading struct {
+	before procTimes
+	probe  Snapshot
+	after  procTimes
+}
+
+func read(t *testing.T, p *Probes) reading {
 	t.Helper()
-	if d := max(got, want) - min(got, want); d > want/5+slack {
-		t.Errorf("%s: the probe says %d, /proc %d", what, got, want)
+	return reading{readProcTimes(t), snapshot(t, p), readProcTimes(t)}
+}
+
+// within fails unless what the probe counted between two readings is at most a
+// fifth, and slack, outside of what /proc allows: reading /proc takes a while,
+// so it gives a least and a most.
+func within(t *testing.T, what string, probe, least, most, slack uint64) {
+	t.Helper()
+	if low := least - least/5; probe+slack < low || probe > most+most/5+slack {
+		t.Errorf("%s: the probe says %d, /proc %d to %d", what, probe, least, most)
 	}
 }
 
@@ -118,24 +135,25 @@ func TestCPUTimeAgreesWithSchedstat(t *testing.T) {
 	defer runtime.GOMAXPROCS(old)
 	p := open(t, Options{Mode: ModeSched})
 
-	first, before := snapshot(t, p), readProcTimes(t)
+	first := read(t, p)
 	burn := func() {
 		for until := time.Now().Add(400 * time.Millisecond); time.Now().Before(until); {
 		}
 	}
 	onThreads(t, threads, burn)
-	d := snapshot(t, p).Sub(first).CPUTime
-	proc := readProcTimes(t).sub(before)
+	last := read(t, p)
+	d := last.probe.Sub(first.probe).CPUTime
+	least, most := last.before.sub(first.after), last.after.sub(first.before)
 
-	if proc.runQueue < uint64(50*time.Millisecond) {
-		t.Fatalf("the threads waited only %v: the load is too light to compare", time.Duration(proc.runQueue))
+	if least.runQueue < uint64(50*time.Millisecond) {
+		t.Fatalf("the threads waited only %v: the load is too light to compare", time.Duration(least.runQueue))
 	}
 	// A thread that waits or runs at the end is not in a sum yet.
 	const slack = uint64(20 * time.Millisecond)
-	within(t, "run-queue ns", d.RunQueue.Sum, proc.runQueue, slack)
-	within(t, "on-CPU ns", d.OnCPU.Sum, proc.onCPU, slack*uint64(threads))
-	within(t, "runs", d.OnCPU.Count, proc.runs, 20)
-	within(t, "preemptions", d.Preemptions, proc.preemptions, 20)
+	within(t, "run-queue ns", d.RunQueue.Sum, least.runQueue, most.runQueue, slack)
+	within(t, "on-CPU ns", d.OnCPU.Sum, least.onCPU, most.onCPU, slack*uint64(threads))
+	within(t, "runs", d.OnCPU.Count, least.runs, most.runs, 20)
+	within(t, "preemptions", d.Preemptions, least.preemptions, most.preemptions, 20)
 	if d.Untracked != 0 {
 		t.Errorf("%d events were not tracked", d.Untracked)
 	}
@@ -143,7 +161,7 @@ func TestCPUTimeAgreesWithSchedstat(t *testing.T) {
 	for _, th := range d.Threads {
 		sum += th.RunQueue
 	}
-	within(t, "run-queue ns of the threads", uint64(sum), proc.runQueue, slack)
+	within(t, "run-queue ns of the threads", uint64(sum), least.runQueue, most.runQueue, slack)
 }
 
 // blocking makes a pipe whose ends block the thread, and closes it with the
@@ -176,7 +194,7 @@ func TestWakeupsAgreeWithSwitches(t *testing.T) {
 	r1, w1 := blocking(t)
 	r2, w2 := blocking(t)
 	p := open(t, Options{Mode: ModeSched})
-	first, before := snapshot(t, p), readProcTimes(t)
+	first := read(t, p)
 
 	var once sync.Mutex
 	ends := [][2]int{{r1, w2}, {r2, w1}}
@@ -200,11 +218,12 @@ func TestWakeupsAgreeWithSwitches(t *testing.T) {
 			}
 		}
 	})
-	s := snapshot(t, p).Sub(first)
-	proc := readProcTimes(t).sub(before)
+	last := read(t, p)
+	s := last.probe.Sub(first.probe)
+	least, most := last.before.sub(first.after), last.after.sub(first.before)
 
-	within(t, "wakeups", s.Wakeups.Total, proc.sleeps, 100)
-	within(t, "sleeps", s.CPUTime.Asleep.Count, proc.sleeps, 100)
+	within(t, "wakeups", s.Wakeups.Total, least.sleeps, most.sleeps, 100)
+	within(t, "sleeps", s.CPUTime.Asleep.Count, least.sleeps, most.sleeps, 100)
 	// A reader that found the byte there did not sleep: not each throw wakes.
 	if n := s.Wakeups.Count(CauseFile); n > 2*throws || n < throws/2 {
 		t.Errorf("%d wakeups out of read, want up to %d", n, 2*throws)
