@@ -5,28 +5,11 @@ package bpf
 import (
 	"syscall"
 	"testing"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"felix/platform"
 )
-
-// skDrops is the index of the drop counter in SO_MEMINFO (linux/sock_diag.h,
-// SK_MEMINFO_DROPS).
-const skDrops = 8
-
-func (s *socket) drops(t *testing.T) uint64 {
-	t.Helper()
-	var info [skDrops + 1]uint32
-	size := uint32(unsafe.Sizeof(info))
-	_, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, uintptr(s.fd), unix.SOL_SOCKET, unix.SO_MEMINFO,
-		uintptr(unsafe.Pointer(&info)), uintptr(unsafe.Pointer(&size)), 0)
-	if errno != 0 {
-		t.Fatalf("SO_MEMINFO: %v", errno)
-	}
-	return uint64(info[skDrops])
-}
 
 // ownNetwork gives a child process a network of its own, which ends with it.
 var ownNetwork = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}

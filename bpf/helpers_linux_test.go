@@ -201,13 +201,69 @@ func (s *socket) set(t testing.TB, level, opt, value int) {
 	}
 }
 
+// send sends n datagrams and waits until each is in the buffer of the receiver,
+// whom nobody reads meanwhile, or dropped: on a busy machine loopback takes its
+// time.
 func (s *socket) send(t testing.TB, to *socket, n, bytes int) {
 	t.Helper()
 	b := make([]byte, bytes)
-	for range n {
+	before := to.memory(t)
+	one := func() {
 		if err := unix.Sendto(s.fd, b, 0, to.addr); err != nil {
 			t.Fatalf("sendto: %v", err)
 		}
+	}
+	var unit uint32 // what a datagram takes in the buffer; 0 if it is full
+	for i := range n {
+		one()
+		if i == 0 {
+			eventually(t, "the first datagram arrives", func() bool { return to.memory(t) != before })
+			unit = to.memory(t).queued - before.queued
+		}
+	}
+	eventually(t, "all datagrams arrive", func() bool {
+		now := to.memory(t)
+		arrived := now.drops - before.drops
+		if unit > 0 {
+			arrived += (now.queued - before.queued) / unit
+		}
+		return int(arrived) == n
+	})
+}
+
+// memory is a part of SO_MEMINFO (linux/sock_diag.h).
+type memory struct {
+	queued uint32 // SK_MEMINFO_RMEM_ALLOC, bytes with the kernel's own
+	drops  uint32 // SK_MEMINFO_DROPS
+}
+
+func (s *socket) memory(t testing.TB) memory {
+	t.Helper()
+	var info [9]uint32
+	size := uint32(unsafe.Sizeof(info))
+	_, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, uintptr(s.fd), unix.SOL_SOCKET, unix.SO_MEMINFO,
+		uintptr(unsafe.Pointer(&info)), uintptr(unsafe.Pointer(&size)), 0)
+	if errno != 0 {
+		t.Fatalf("SO_MEMINFO: %v", errno)
+	}
+	return memory{queued: info[0], drops: info[8]}
+}
+
+func (s *socket) drops(t testing.TB) uint64 { return uint64(s.memory(t).drops) }
+
+// readable waits until there is something to read.
+func (s *socket) readable(t testing.TB) {
+	t.Helper()
+	fds := []unix.PollFd{{Fd: int32(s.fd), Events: unix.POLLIN}}
+	for {
+		n, err := unix.Poll(fds, 20_000)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if n != 1 || err != nil {
+			t.Fatalf("nothing arrived: %v", err)
+		}
+		return
 	}
 }
 
